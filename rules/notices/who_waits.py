@@ -160,19 +160,38 @@ def _because(harm: Harm) -> list[str]:
     """Return the sentence about who moves the bytes, or holds the lock; none for a device."""
     if harm.blames_device:
         return []
+    if harm.discarding:
+        return [f"because of: {causes_text((), harm.discarding)}"]
     tasks = [victim.wait.task for victim in harm.victims]
+    holders = _holders(harm)
+    if all(waits_for_lock(victim.wait.task) for victim in followed(harm.victims)):
+        if holders:
+            return [_holders_text(holders)]
+        if not harm.is_certain:  # bytes since a program's start do not show a lock
+            return ["because of whom: not known, no poll saw who holds their lock"]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
     causes = causes or list(harm.units)
-    if harm.discarding or causes:
-        probably = "" if harm.is_certain or harm.discarding else "probably "
-        return [f"{probably}because of: {causes_text(causes, harm.discarding)}"]
-    holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
-    if holders and len(holders) < len(tasks):
-        names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
-        named = "; ".join(sorted(names)[:MAX_PROGRAMS])
-        return [f"because of: {named}, which waits for the disk itself and may hold their lock"]
+    if causes:
+        probably = "" if harm.is_certain else "probably "
+        return [f"{probably}because of: {causes_text(causes)}"]
+    if holders:
+        return [_holders_text(holders)]
     return ["because of whom: no single program wrote or read a quarter of what the disk did"]
+
+
+def _holders(harm: Harm) -> list[BlockedTask]:
+    """Return who waits for the disk itself beside tasks that wait for a lock: it may hold that."""
+    tasks = [victim.wait.task for victim in (*harm.victims, *harm.evidence)]
+    holders = [task for task in tasks if not waits_for_lock(task)]
+    return holders if len(holders) < len(tasks) else []
+
+
+def _holders_text(holders: Iterable[BlockedTask]) -> str:
+    """Return who may hold the lock that others wait for: a reader moves few bytes with it."""
+    names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
+    named = "; ".join(sorted(names)[:MAX_PROGRAMS])
+    return f"because of: {named}, which waits for the disk itself and may hold their lock"
 
 
 def causes_text(causes: Iterable[Cause], discarding: Sequence[BlockedTask] = ()) -> str:

@@ -145,7 +145,8 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     sweep, blocks = snapshot.io_sweep, snapshot.diskstats
     if sweep is not None and blocks is not None and _is_new(sweep, state):
         moment = SweepMoment(sweep, Moved(now, blocks))
-        state = replace(state, sweeps=load.next_sweeps(state.sweeps, moment))
+        queued = _queued_bytes(view) or 0.0
+        state = replace(state, sweeps=load.next_sweeps(state.sweeps, moment, queued))
     tasks = snapshot.tasks
     if tasks is None or "tasks" not in inputs.fresh or view.derived is None:
         return state, None
@@ -487,17 +488,24 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
     capable = max(sum(rates), device_facts.WELL_BYTES_PER_SECOND if is_faulty else 0.0)
     sweeps = load.since_before(state.sweeps, state.before_waits.get(name))
     if len(sweeps) >= 2:
-        moved = load.load(sweeps, leaves)
+        queued = _queued_bytes(view)
+        moved = replace(
+            load.load(sweeps, leaves), queued_bytes=None if queued is None else int(queued)
+        )
     else:
-        unwritten = writeback.seen(view)
         moved = load.probable_load(
             waits,
             state.sweeps,
-            queued_bytes=None if unwritten is None else unwritten.queued_bytes,
+            queued_bytes=_queued_bytes(view),
             paused=waiters.GROUP.state(view.states).writers,
             uptime_seconds=view.inputs.uptime_seconds,
         )
     return harm(waits, moved, completed, speed, capable)
+
+
+def _queued_bytes(view: View) -> float | None:
+    unwritten = writeback.seen(view)
+    return None if unwritten is None else unwritten.queued_bytes
 
 
 def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:

@@ -26,6 +26,8 @@ CAUSE_RATIO = 0.25
 MAX_CAUSES = 3
 MIN_BYTES_PER_SECOND = 65_536.0
 """Less than this explains no wait, whatever its share of an idle device."""
+EXPLAINED_RATIO = 0.25
+"""A task whose own bytes explain less of its wait waits for another's: it is a victim."""
 LONG_WRITE_SECONDS = 10.0
 """A write(2) that has not returned for so long is a wait like any other."""
 _PAUSED = "balance_dirty_pages"
@@ -72,6 +74,8 @@ class Load:
 
     `seconds` is the time between the first and the last sweep; `is_certain` is false where no
     sweep came before the wait: the bytes are then those since each process's start.
+    `queued_bytes` is the unwritten data of the host, None: not known. No process can have moved
+    more on these devices than they did and what is queued.
     """
 
     seconds: float
@@ -79,6 +83,7 @@ class Load:
     read_bytes: int
     written_bytes: int
     is_certain: bool = True
+    queued_bytes: int | None = None
 
 
 NO_LOAD = Load(0.0, (), 0, 0, is_certain=False)
@@ -138,7 +143,10 @@ def causes(load: Load) -> tuple[Cause, ...]:
         ):
             # The page cache takes more than the device completes in the same time.
             ratio = min(moved / total, 1.0) if total > 0 else float(moved > 0)
-            if moved >= max(least_bytes, 1.0) and ratio >= CAUSE_RATIO:
+            at_most = moved
+            if load.queued_bytes is not None:  # what is neither there nor queued went elsewhere
+                at_most = min(moved, total + (load.queued_bytes if writes else 0))
+            if at_most >= max(least_bytes, 1.0) and ratio >= CAUSE_RATIO:
                 threads = _causing_threads(process, max(total, moved))
                 candidates.append(
                     Cause(process.pid, process.command, process.unit, moved, ratio, writes, threads)
@@ -202,18 +210,14 @@ def harm(
         if requests_discard(wait.task):
             discarding.append(wait.task)
             continue
-        is_cause = is_of_causes(wait, found_causes)
         explained = _explained_seconds(
-            wait, load, completed_bytes, bytes_per_second, is_cause=is_cause
+            wait, load, completed_bytes, bytes_per_second, best_bytes_per_second
         )
-        if is_cause and best_bytes_per_second > 0.0 and _is_in(wait, _OWN_SYNC):
-            # What it wrote explains the time that the device needs for it when it works well.
-            own_bytes = max(_written_bytes(wait, load), call_size(wait))
-            explained = min(explained, own_bytes / best_bytes_per_second)
         # One read, open or rename moves too little to explain so long a wait by itself: whoever
-        # has a slow disk for itself alone is all of its load, and harmed.
-        is_evidence = is_cause and (
-            wait.max_seconds < LONG_WRITE_SECONDS or _waits_for_own_writes(wait)
+        # has a slow disk for itself alone is all of its load, and harmed. So is who waits in its
+        # own fsync for what its bytes do not explain.
+        is_evidence = is_of_causes(wait, found_causes) and (
+            wait.max_seconds < LONG_WRITE_SECONDS or _waits_for_own_writes(wait, explained)
         )
         victim = Victim(
             wait,
@@ -225,7 +229,8 @@ def harm(
             (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
-    units = () if found_causes else causing_units(load)
+    # Since their start the units' programs wrote to all disks.
+    units = causing_units(load) if load.is_certain and not found_causes else ()
     return Harm(
         tuple(victims),
         tuple(evidence),
@@ -251,23 +256,33 @@ def is_of_causes(wait: Wait, found_causes: Iterable[Cause]) -> bool:
 
 
 def _explained_seconds(
-    wait: Wait, load: Load, completed_bytes: float, bytes_per_second: float, *, is_cause: bool
+    wait: Wait,
+    load: Load,
+    completed_bytes: float,
+    bytes_per_second: float,
+    best_bytes_per_second: float,
 ) -> float:
-    """Return how much of a wait the task's own bytes explain."""
+    """Return how much of a wait the task's own bytes explain.
+
+    That is the time that the device needs for them, at the speed that it has during the wait or,
+    if that is higher, when it works well. A device that completes nothing explains nothing.
+    """
     if _is_in(wait, (_PAUSED,)):
         size = call_size(wait)
         if wait.max_seconds < LONG_WRITE_SECONDS:
             return wait.max_seconds  # flow control: the write is about to return
         return size / bytes_per_second if bytes_per_second > 0 else 0.0
-    if is_cause and _is_in(wait, _OWN_SYNC):
-        own_bytes = max(_written_bytes(wait, load), call_size(wait))
-        share = min(1.0, own_bytes / completed_bytes) if completed_bytes > 0 else 0.0
-        return wait.max_seconds * share
-    return 0.0
+    if not _is_in(wait, _OWN_SYNC) or completed_bytes <= 0:
+        return 0.0
+    own_bytes = max(_written_bytes(wait, load), call_size(wait))
+    speed = max(completed_bytes / max(wait.max_seconds, 1.0), best_bytes_per_second)
+    return min(wait.max_seconds, own_bytes / speed)
 
 
-def _waits_for_own_writes(wait: Wait) -> bool:
-    return _is_in(wait, (_PAUSED, *_OWN_SYNC)) or call_size(wait) > 0
+def _waits_for_own_writes(wait: Wait, explained_seconds: float) -> bool:
+    if _is_in(wait, _OWN_SYNC):
+        return explained_seconds >= EXPLAINED_RATIO * wait.max_seconds
+    return _is_in(wait, (_PAUSED,)) or call_size(wait) > 0
 
 
 def _is_in(wait: Wait, prefixes: tuple[str, ...]) -> bool:

@@ -31,6 +31,8 @@ DENSE_SECONDS, SPARSE_SECONDS = 30.0, 10.0
 """What is older than the first is remembered so far apart."""
 RECENT_SECONDS = 300.0
 """What a program wrote earlier than that filled another backlog."""
+MIN_PROBABLE_BYTES = 8 << 20
+"""Less of what is queued makes nobody wait on a disk that works."""
 YOUNG_SECONDS = 60.0
 """A process that began so shortly before the first sweep wrote everything into this backlog."""
 
@@ -51,14 +53,25 @@ class SweepMoment:
     moved: Moved
 
 
-def next_sweeps(sweeps: tuple[SweepMoment, ...], newest: SweepMoment) -> tuple[SweepMoment, ...]:
-    """Return the sweeps with one more: three at most, the first of them from before the wait."""
+def next_sweeps(
+    sweeps: tuple[SweepMoment, ...], newest: SweepMoment, queued_bytes: float = 0.0
+) -> tuple[SweepMoment, ...]:
+    """Return the sweeps with one more: three at most, the first of them from before the wait.
+
+    They reach back to when what is queued now was written: who filled the queue is its owner until
+    it has been written out, however long that takes.
+    """
     if len(sweeps) < 3:
         return (*sweeps, newest)
     first, second, _ = sweeps
-    if newest.moved.at_seconds - second.moved.at_seconds >= SWEPT_SECONDS:
+    is_long = newest.moved.at_seconds - second.moved.at_seconds >= SWEPT_SECONDS
+    if is_long and _written_between(second, newest) >= queued_bytes:
         return (*sweeps[1:], newest)
     return first, second, newest  # those of a wait that has just begun follow each other soon
+
+
+def _written_between(earlier: SweepMoment, later: SweepMoment) -> int:
+    return sum(one.write_bytes for one in increases(earlier.sweep, later.sweep))
 
 
 def since_before(
@@ -80,17 +93,18 @@ def before_wait(
 ) -> SweepMoment | None:
     """Return the sweep that the load behind a wait is measured from, None: there is none yet.
 
-    That is the first of the stored sweeps. While programs wait on (`goes_on`) it is the `earlier`
-    one, once the stored sweeps no longer reach back to before the oldest wait: who filled the
-    queue may have ended, and its data are written all the time.
+    That is the first of the stored sweeps, or the `earlier` one once the stored ones no longer
+    reach back to before the oldest wait: who filled the queue may have ended, and its data are
+    written all the time. While programs are blocked (`goes_on`) it is that for a minute at least.
     """
     if not sweeps:
         return earlier if goes_on else None
     first = sweeps[0]
-    if earlier is None or not goes_on:
+    if earlier is None:
         return first
     age_seconds = sweeps[-1].moved.at_seconds - earlier.moved.at_seconds
-    is_needed = first.moved.at_seconds > began_seconds or age_seconds <= YOUNG_SECONDS
+    is_needed = first.moved.at_seconds > began_seconds
+    is_needed |= goes_on and age_seconds <= YOUNG_SECONDS
     return earlier if is_needed else first
 
 
@@ -218,7 +232,8 @@ def probable_load(
     """Return what programs have probably written of what is queued.
 
     Without two sweeps there are only their bytes since their start: at their mean rate, those of
-    the last minutes. A program that was `paused` for its writing is one that fills the queue.
+    the last minutes. Whether they went to this disk is not known, so a few are no reason to name
+    anybody. A program that was `paused` for its writing is one that fills the queue.
     """
     if queued_bytes is None:
         return NO_LOAD
@@ -238,7 +253,12 @@ def probable_load(
         if pid in paused:
             written = max(written, int(queued * CAUSE_RATIO) + 1)
         processes[pid] = ProcessLoad(pid, task.command, task.unit, 0, written)
-    return Load(1.0, tuple(processes.values()), 0, queued, is_certain=False)
+    suspects = tuple(
+        process
+        for pid, process in processes.items()
+        if pid in paused or min(process.written_bytes, queued) >= MIN_PROBABLE_BYTES
+    )
+    return Load(1.0, suspects, 0, queued, is_certain=False)
 
 
 def _recent(written_bytes: int, start_ticks: int, uptime_seconds: float) -> int:

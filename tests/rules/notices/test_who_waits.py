@@ -17,10 +17,11 @@ READ = ("folio_wait_bit_common", "vfs_read", "__x64_sys_pread64")
 LOCK = ("rwsem_down_write_slowpath", "path_openat", "__x64_sys_openat")
 
 
-def victim(pid: int, command: str, *stack: str) -> Victim:
-    """Return a task that has been waiting for 20 s."""
+def victim(pid: int, command: str, *stack: str, seconds: float = 20.0) -> Victim:
+    """Return a task that has been waiting for 20 s, or in its present call for so long."""
     task = BlockedTask(pid, 4000, command, stack[0], stack, 0, 0)
-    return Victim(Wait(task, Purpose.STORAGE, 0.0, 20.0, 0.0), 20.0, 20.0)
+    began = 20.0 - seconds
+    return Victim(Wait(task, Purpose.STORAGE, began, 20.0, began), seconds, seconds)
 
 
 def moved(pid: int, command: str, size: int, *, unit: str = "load.service") -> Cause:
@@ -59,6 +60,24 @@ WAITS = Harm((victim(812, "postgres", *READ),))
             "who holds the lock waits for the disk",
             Harm((victim(1, "smbd", *LOCK), victim(2, "rm", *READ))),
             ["because of: rm (pid 2), which waits for the disk itself and may hold their lock"],
+        ),
+        (
+            "who holds it reads block after block, beside a logger that wrote since its start",
+            replace(
+                Harm((victim(1, "smbd", *LOCK), victim(2, "rm", *READ, seconds=0.0))),
+                causes=(moved(701, "rsyslogd", GIB),),
+                is_certain=False,
+            ),
+            ["because of: rm (pid 2), which waits for the disk itself and may hold their lock"],
+        ),
+        (
+            "and no poll saw it",
+            replace(
+                Harm((victim(1, "smbd", *LOCK),)),
+                causes=(moved(701, "rsyslogd", GIB),),
+                is_certain=False,
+            ),
+            ["because of whom: not known, no poll saw who holds their lock"],
         ),
         (
             "nobody",

@@ -20,8 +20,10 @@ from iowarden.rules.signals.waits.freeze_cause import (
     deeper,
     freeze_cause,
 )
-from iowarden.rules.signals.waits.harm import causes
+from iowarden.rules.signals.waits.harm import causes, harm
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
+from iowarden.rules.signals.waits.storage_call import Purpose
+from iowarden.rules.signals.waits.waits import Wait
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
@@ -257,6 +259,62 @@ def test_the_first_of_the_sweeps_stays_while_those_of_a_wait_follow_each_other()
     assert covered[:3] == [0, 15, 30]
     assert min(covered[2:]) >= 30
     assert len(sweeps) == 3
+
+
+def test_who_filled_the_queue_is_its_owner_until_it_has_been_written_out() -> None:
+    """dd writes 6000 MiB within a minute, then waits for them, 100 MiB/s, and writes nothing."""
+    sweeps: tuple[SweepMoment, ...] = ()
+    written = 0
+    for seconds in range(1000, 1121, 15):
+        written = min((seconds - 1000) * 100, 6000)
+        completed = (seconds - 1000) * 50
+        moved = Moved(float(seconds), {"sda": block(written=completed * MIB)})
+        newest = SweepMoment(Sweep(float(seconds), (process(700, "dd", written),)), moved)
+        sweeps = load.next_sweeps(sweeps, newest, (written - completed) * MIB)
+        if 1030 <= seconds < 1120:
+            assert [name for name, _ in named(*sweeps)] == ["dd"], seconds
+    for seconds in (1135, 1150, 1165):
+        sweeps = load.next_sweeps(
+            sweeps, moment(float(seconds), process(700, "dd", written), written=9000 * MIB)
+        )
+    assert named(*sweeps) == []
+
+
+def test_the_load_of_a_long_wait_is_measured_from_before_it_though_nobody_is_harmed() -> None:
+    """An fsync of two minutes that its own bytes explain opens no freeze."""
+    sweeps: tuple[SweepMoment, ...] = ()
+    earlier: SweepMoment | None = None
+    for seconds in range(1000, 1135, 15):
+        sweeps = load.next_sweeps(sweeps, moment(float(seconds)))
+        earlier = load.before_wait(sweeps, earlier, 1005.0, goes_on=False)
+        assert earlier is not None
+        assert earlier.moved.at_seconds == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("sentence", "queued", "written", "paused", "expected"),
+    [
+        ("1 MiB of a logger, on whatever disk", 4, 1, False, []),
+        ("40 MiB of 64 MiB queued", 64, 40, False, ["tar"]),
+        ("6 MiB of 4 MiB queued", 4, 6, False, []),
+        ("paused for what it writes", 4, 0, True, ["tar"]),
+    ],
+)
+def test_without_sweeps_a_few_bytes_since_its_start_accuse_nobody(
+    sentence: str, queued: int, written: int, *, paused: bool, expected: list[str]
+) -> None:
+    """Bytes in MiB, of a process that began 100 s ago; its unit is named as little as itself."""
+    one = replace(task(*READ), command="tar", write_bytes=written * MIB, start_ticks=90_000)
+    waiting = [Wait(one, Purpose.STORAGE, 990.0, 1000.0, 990.0)]
+    probable = load.probable_load(
+        waiting,
+        (),
+        queued_bytes=queued * MIB,
+        paused={one.pid} if paused else set(),
+        uptime_seconds=1000.0,
+    )
+    assert [cause.command for cause in causes(probable)] == expected, sentence
+    assert harm(waiting, probable, 0.0, 0.0).units == ()
 
 
 def test_the_load_of_a_wait_is_measured_from_before_it_as_long_as_it_goes_on() -> None:

@@ -534,13 +534,56 @@ def test_a_program_alone_on_a_disk_is_harmed_by_one_read_of_twenty_seconds() -> 
     assert harm([wait_of(read, 5.0)], load, 65_536, 0.0).victims == ()
 
 
-def test_own_bytes_explain_only_what_a_well_disk_needs_for_them() -> None:
-    """13 MB of a program's own, on a disk of 100 MB/s that completes nearly nothing for 25 s."""
-    own = ProcessLoad(812, "mysqld", "mysqld.service", 0, 13_000_000)
-    load = Load(45.0, (own,), 0, 13_000_000)
-    evidence = harm([wait_of(task(), 25.0)], load, 800_000, 0.0, 100_000_000.0).evidence
-    assert evidence[0].max_seconds == pytest.approx(24.87)
-    assert harm([wait_of(task(), 25.0)], load, 800_000, 0.0).evidence == ()
+@pytest.mark.parametrize(
+    ("sentence", "own", "others", "completed", "best", "expected"),
+    [
+        ("its own 900 MB, written at 25 MB/s", 900, 100, 900, 0, None),
+        ("a tenth of the load, and it explains all of its wait", 100, 900, 100, 0, None),
+        ("its own are a fifth of what the disk wrote meanwhile", 180, 720, 900, 0, ("victim", 28.8)),
+        ("half of it, and the rest is another's", 450, 450, 900, 0, ("evidence", 18.0)),
+        ("all that was written, and the disk completes nothing", 900, 0, 0, 0, ("victim", 36.0)),
+        ("the same of a disk whose speed is known", 900, 0, 0, 25, ("victim", 36.0)),
+        ("13 MB on a disk of 100 MB/s that writes 800 kB", 13, 0, 0.8, 100, ("victim", 35.87)),
+        ("nothing of its own", 0, 900, 900, 0, ("victim", 36.0)),
+    ],
+)
+def test_own_bytes_explain_the_time_that_the_disk_needs_for_them(
+    sentence: str,
+    own: int,
+    others: int,
+    completed: float,
+    best: int,
+    expected: tuple[str, float] | None,
+) -> None:
+    """An fsync of 36 s; bytes in MB, speeds in MB/s. Whose share is large is not the question."""
+    million = 1_000_000
+    writer = ProcessLoad(812, "mysqld", "mysqld.service", 0, own * million)
+    other = ProcessLoad(900, "tar", "", 0, others * million)
+    load = Load(45.0, (writer, other), 0, (own + others) * million)
+    harmed = harm([wait_of(task(), 36.0)], load, completed * million, 0.0, best * million)
+    found = [("victim", v.max_seconds) for v in harmed.victims]
+    found += [("evidence", v.max_seconds) for v in harmed.evidence]
+    assert found == ([] if expected is None else [(expected[0], pytest.approx(expected[1]))]), (
+        sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wrote", "completed", "queued", "expected"),
+    [
+        ("900 MB, and the disk completed a fifth of it so far", 900, 180, 720, [400]),
+        ("900 MB for another disk, while this one wrote 1 MB", 900, 1, 1, []),
+        ("900 MB for a disk that completes nothing, all queued", 900, 0, 900, [400]),
+    ],
+)
+def test_who_wrote_more_than_a_disk_did_wrote_to_another(
+    sentence: str, wrote: int, completed: int, queued: int, expected: list[int]
+) -> None:
+    """What it wrote is on this disk, or still queued."""
+    million = 1_000_000
+    process = ProcessLoad(400, "dd", "", 0, wrote * million)
+    load = Load(45.0, (process,), 0, completed * million, queued_bytes=queued * million)
+    assert [cause.pid for cause in causes(load)] == expected, sentence
 
 
 def test_a_hundred_small_writers_of_a_unit_are_the_load_of_that_unit() -> None:
