@@ -1,4 +1,4 @@
-"""Determines what an expression still proves while some metrics have no current data.
+"""Determines what an expression still proves or excludes while some metrics have no current data.
 
 'a > 1 or b > 1' is true where 'a > 1' is, whatever b may be; 'a unless b' proves nothing without
 b. Limits: only 'or', 'and' and 'unless' are looked into. An unclear case counts as no proof.
@@ -52,6 +52,34 @@ def certain_part(
             if node.operator == "unless" and not _names(node.right).isdisjoint(missing | partial):
                 return None
             return replace(node, left=left, right=right)
+    return None
+
+
+def possible_part(node: Node, missing: AbstractSet[str]) -> Node | None:
+    """Return an expression with every element that this one may have, whatever is missing.
+
+    What it does not have is certainly false: 'a > 1 and b > 1' where 'a > 1' is. Returns None if
+    any element is possible.
+    """
+    names = _names(node)
+    if names.isdisjoint(missing) and "" not in names:
+        return node
+    match node:
+        case Binary(operator="or") if _hides_only_equals(node.matching, None):
+            left, right = possible_part(node.left, missing), possible_part(node.right, missing)
+            if left is None or right is None:
+                return None
+            return replace(node, left=left, right=right)
+        case Binary(operator="and"):
+            left, right = possible_part(node.left, missing), possible_part(node.right, missing)
+            if left is None or right is None:
+                return left
+            return replace(node, left=left, right=right)
+        case Binary(operator="unless"):
+            left = possible_part(node.left, missing)
+            if left is None or not _names(node.right).isdisjoint(missing):
+                return left
+            return replace(node, left=left)
     return None
 
 

@@ -23,7 +23,7 @@ from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.topology import alert_subject
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.engine.device_tracker import DeviceTracker
     from iowarden.rules.engine.queries import Queries
@@ -387,7 +387,11 @@ class RuleEvaluator:
         self._problems.pop(loaded, None)
         changes = self._part_with_others(loaded, now)
         if is_partial:
+            lost = frozenset(status.source.name for status in silent)
             gone = {k: alert for k, alert in loaded.alerts.items() if k not in found}
+            if any(alert.active for alert in gone.values()):
+                possible = self._possible(loaded, lost, blind, now)
+                gone = {k: alert for k, alert in gone.items() if possible is None or k in possible}
             more = _silence(gone, reason, now)
         else:
             loaded.found(samples, version, empty_by)
@@ -516,7 +520,7 @@ class RuleEvaluator:
             if not alert.active or key in found:
                 continue
             reason = self.visibility.unknown(rule, alert, now)
-            if reason is None:
+            if reason is None or self._is_over(rule, alert, now):
                 continue
             gone[key] = alert
             if not reason:
@@ -532,6 +536,30 @@ class RuleEvaluator:
             elif after is not alert:
                 changes.append(life.Transition(after, alert.state))
         return gone, changes
+
+    def _is_over(self, rule: LoadedRule, alert: life.Alert, now: float) -> bool:
+        """Whether an alert is over whatever the data that cannot be read would show.
+
+        A disk that was slow by the kernel's counters is not, whether SMART can be read or not.
+        """
+        unread = self.visibility.unread(rule, alert, now)
+        possible = self._possible(rule, unread, unread, now) if unread else None
+        return possible is not None and alert.labels not in possible
+
+    def _possible(
+        self, loaded: LoadedRule, lost: Collection[str], blind: Collection[str], now: float
+    ) -> Container[Labels] | None:
+        """Return the alerts that a rule may have whatever is missing, None: any."""
+        part = self.visibility.possible(loaded, lost, blind)
+        if part is None or not isinstance(loaded.rule, Rule):
+            return None
+        try:
+            result, _ = part.explained(
+                self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
+            )
+            return self._found(loaded, loaded.rule, results.vector(result), now).keys()
+        except (EvaluationError, life.DuplicateAlertError):
+            return None
 
     def _publish(self, now: float) -> None:
         """Publish the series of alerts and rules."""

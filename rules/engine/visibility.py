@@ -9,10 +9,9 @@ read. Units: seconds of the program's clock (Unix time that never jumps).
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING, Any
 
-from iowarden.rules.engine.certain_part import certain_part
+from iowarden.rules.engine.certain_part import certain_part, possible_part
 from iowarden.rules.engine.sample_hub import SETTLED_SECONDS
 from iowarden.rules.promql.evaluator import compile_node
 from iowarden.rules.promql.parser import parse
@@ -20,7 +19,7 @@ from iowarden.rules.rulefile.rulefile import RecordingRule
 from iowarden.rules.signals import table as signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.model import Labels
     from iowarden.rules.alerting.alerts import Alert
@@ -115,23 +114,42 @@ class Visibility:
         self, rule: LoadedRule, silent: Sequence[SourceStatus[Any]], blind: frozenset[str]
     ) -> Expression | None:
         """Return the part of a rule that is true without these data sources and signals, if any."""
-        lost = {status.source.name for status in silent}
-        signalled = {
-            family.name
-            for group in signals.GROUPS
-            if group.name in blind
-            for family in group.families
-        }
-        missing = frozenset(
-            name
-            for name in rule.metrics
-            if name in signalled or not lost.isdisjoint(self._sources_of[name])
-        )
+        missing = self._metrics_of(rule, {status.source.name for status in silent}, blind)
         if rule.certain is None or rule.certain[0] != missing:
             text = rule.rule.expression.text
             node = self._certain_node(rule, missing, frozenset())
             rule.certain = missing, None if node is None else compile_node(node, text)
         return rule.certain[1]
+
+    def possible(
+        self, rule: LoadedRule, lost: Collection[str], blind: Collection[str]
+    ) -> Expression | None:
+        """Return the part of a rule that is false only where it is, whatever is missing, if any.
+
+        `lost` are names of data sources, `blind` those of signals. Not of a rule that reads
+        recording rules, or needs more history than there is.
+        """
+        if not rule.rule.expression.names.isdisjoint(self._records):
+            return None
+        text = rule.rule.expression.text
+        node = possible_part(_parsed(text), self._metrics_of(rule, lost, blind))
+        return None if node is None else compile_node(node, text)
+
+    def _metrics_of(
+        self, rule: LoadedRule, sources: Collection[str], groups: Collection[str]
+    ) -> frozenset[str]:
+        """Return the metrics of a rule that need one of these data sources or signals."""
+        signalled = {
+            family.name
+            for group in signals.GROUPS
+            if group.name in groups
+            for family in group.families
+        }
+        return frozenset(
+            name
+            for name in rule.metrics
+            if name in signalled or not self._sources_of[name].isdisjoint(sources)
+        )
 
     def _certain_node(
         self, rule: LoadedRule, missing: frozenset[str], readers: frozenset[str]
@@ -173,6 +191,13 @@ class Visibility:
 
         '': it was not polled yet.
         """
+        unlisted = self._unlisted(rule, labels)
+        if unlisted:
+            return unlisted
+        return next((reason for _, reason in self._unread(rule, labels)), None)
+
+    def _unlisted(self, rule: LoadedRule, labels: Labels) -> str:
+        """Return that the kernel no longer lists what these labels are about, else ''."""
         own, sources = dict(labels), self._sources[rule]
         for status in self._all.values():
             if status.source.lists is None or status.value is None:
@@ -185,15 +210,32 @@ class Visibility:
             named = any(label in each.source.objects for each in sources)
             if named and known not in listed(status.value):
                 return f"{label} '{known}' is no longer listed by the kernel"
+        return ""
+
+    def _unread(self, rule: LoadedRule, labels: Labels) -> Iterator[tuple[str, str]]:
+        """Yield the data sources and signals that could not read an object: names and reasons."""
+        own = dict(labels)
         unread = [
-            status.source.unreadable(status.value)
-            for status in sources
+            (status.source.name, status.source.unreadable(status.value))
+            for status in self._sources[rule]
             if status.source.unreadable is not None and status.value is not None
         ]
-        for part, reason in itertools.chain(*unread, self._groups.unreadable(self._signals[rule])):
-            if all(own.get(label) == text for label, text in part):
-                return reason
-        return None
+        unread += [
+            (name, self._groups.unreadable({name})) for name in sorted(self._signals[rule])
+        ]
+        for name, parts in unread:
+            for part, reason in parts:
+                if all(own.get(label) == text for label, text in part):
+                    yield name, reason
+
+    def unread(self, rule: LoadedRule, alert: Alert, now: float) -> frozenset[str]:
+        """Return which data sources and signals could not read what an alert is about.
+
+        None of them where it is not listed any longer, or its rule lacks history.
+        """
+        if self._unlisted(rule, alert.labels) or self._unseen(rule, alert, now)[1]:
+            return frozenset()
+        return frozenset(name for name, _ in self._unread(rule, alert.labels))
 
     def unknown(self, rule: LoadedRule, alert: Alert, now: float) -> str | None:
         """Return why it is unknown whether an active alert is resolved; None: it is known.

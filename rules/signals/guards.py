@@ -199,11 +199,20 @@ def requests_discard(task: BlockedTask) -> bool:
 
 
 def discarding(tasks: Iterable[BlockedTask], topology: Topology) -> frozenset[str]:
-    """Return the leaf devices below those for whose discards tasks wait."""
-    wholes = (topology.whole(task.waits_at) for task in tasks if task.waits_at and is_discard(task))
-    return frozenset(
-        leaf for device in wholes if device for leaf in leaves_below(topology, device.name)
-    )
+    """Return the leaf devices below those for whose discards tasks wait.
+
+    Of a kernel thread only the name shows its device, and those of btrfs and of work queues do not
+    have it. Where all that wait for a known device wait for one, it discards on that.
+    """
+    by_device: dict[str, list[BlockedTask]] = {}
+    for task in tasks:
+        device = topology.whole(task.waits_at) if task.waits_at else None
+        by_device.setdefault("" if device is None else device.name, []).append(task)
+    placeless = [task for task in by_device.pop("", []) if task.kernel and is_discard(task)]
+    names = {name for name, waiting in by_device.items() if any(map(is_discard, waiting))}
+    if placeless and len(by_device) == 1:
+        names |= by_device.keys()
+    return frozenset(leaf for name in names for leaf in leaves_below(topology, name))
 
 
 def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> frozenset[str]:

@@ -25,7 +25,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     ReadStatus,
 )
-from iowarden.rules.engine.certain_part import certain_part
+from iowarden.rules.engine.certain_part import certain_part, possible_part
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_node
 from iowarden.rules.promql.parser import parse
@@ -104,19 +104,25 @@ def test_an_nvme_drive_at_its_critical_temperature_by_smart_needs_no_hwmon(
     assert states == {"warning": "firing", **({"critical": "firing"} if critical else {})}
 
 
-def test_an_alert_that_began_while_hwmon_was_silent_is_resolved_when_all_is_read_again() -> None:
-    """While a part is silent, no other alert ends, because that part could have it."""
+def test_an_alert_that_no_temperature_could_keep_ends_though_hwmon_is_silent() -> None:
+    """The drive says that nothing is wrong; whatever hwmon would say changes nothing."""
     machine = Machine()
     machine.run(0, Outcome.OK)
     assert machine.run(0x08, Outcome.STUCK) == {"critical": "firing"}
     for _ in range(400):
         machine.run(0, Outcome.STUCK)
-    assert machine.run(0, Outcome.STUCK) == {"critical": "unknown"}
+    assert machine.run(0, Outcome.STUCK) == {"critical": "resolved"}
     assert machine.run(0x08, Outcome.STUCK) == {"critical": "firing"}
+
+
+def test_an_alert_that_a_temperature_could_keep_is_unknown_while_hwmon_is_silent() -> None:
+    """The drive warns of its temperature still, and only hwmon knows whether it is critical."""
+    machine = Machine()
     machine.run(0, Outcome.OK)
-    for _ in range(250):
-        states = machine.run(0, Outcome.OK)
-    assert states == {"critical": "resolved"}
+    assert machine.run(0x02, Outcome.OK, 90.0)["critical"] == "firing"
+    for _ in range(30):
+        states = machine.run(0x02, Outcome.STUCK)
+    assert states["critical"] == "unknown"
 
 
 # --- all shipped rules
@@ -232,6 +238,43 @@ def test_what_is_certain_is_true_whatever_the_missing_metrics_are(
 def test_the_part_without_what_is_lost(text: str, part: str | None) -> None:
     """Of `partial`, each series is certain: it may have more."""
     node = certain_part(parse(text), {"lost", "gone"}, {"partial"})
+    assert (None if node is None else unparse(node)) == (
+        None if part is None else unparse(parse(part))
+    )
+
+
+@given(EXPRESSIONS, SERIES)
+def test_what_is_not_possible_is_false_whatever_the_missing_metrics_are(
+    text: str, samples: dict[tuple[str, str, str], float]
+) -> None:
+    """It does not read them, and has every element that the whole expression may have."""
+    missing = {"lost", "gone"}
+    node = possible_part(parse(text), missing)
+    if node is not None:
+        possible = elements(unparse(node), samples, set())
+        stale = {key: value for key, value in samples.items() if key[0] not in missing}
+        assert possible == elements(unparse(node), stale, set())
+        assert possible >= elements(text, samples, set())
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a and lost", "a"),
+        ("a or b and on (x) lost", "a or b"),
+        ("a unless lost", "a"),
+        ("(a and lost) unless b", "a unless b"),
+        ("a or lost", None),
+        ("lost and a", None),
+        ("a or on (x) (b and lost)", None),
+        ("sum(a and lost)", None),
+        ("(a and lost) > 1", None),
+        ('a and {job="x"}', "a"),
+    ],
+)
+def test_the_part_that_has_all_that_is_possible(text: str, part: str | None) -> None:
+    """Without it an alert is over: a disk that the kernel's counters no longer show as slow."""
+    node = possible_part(parse(text), {"lost", "gone"})
     assert (None if node is None else unparse(node)) == (
         None if part is None else unparse(parse(part))
     )
