@@ -509,7 +509,10 @@ def _md(
 
 
 def _address(root: Machine, path: str) -> str | None:
-    found = root.try_names(path + "/device/scsi_device") or ()
+    found = root.try_names(path + "/device/scsi_device")
+    if found is None:  # 'scsi_device:0:0:1:0': kernel 2.6.18, drivers/base/class.c, make_class_name
+        links = root.try_names(path + "/device") or ()
+        found = [link.partition(":")[2] for link in links if link.startswith("scsi_device:")]
     return next((each for each in found if _ADDRESS.fullmatch(each)), None)
 
 

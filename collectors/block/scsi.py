@@ -46,6 +46,7 @@ _PCI_NAMES = (
     *("mvsas", "qedf", "qla2xxx", "snic"),
 )
 """PCI drivers of hosts without a proc_name, or with another one (mpt2sas). Source: Linux 6.1."""
+_OLD_BLOCK = "block:"
 _SESSION = lazy_pattern(r"session\d{1,9}", re.ASCII)
 _COUNTER = lazy_pattern(r"0x[0-9a-f]{1,16}", re.ASCII)
 _SIGN_BITS = 0xFFFFFFFF_80000000
@@ -278,13 +279,26 @@ def _addresses(root: Machine, hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
     return found
 
 
-def _device(address: str, found: Attributes) -> ScsiDevice:
+def _block_entry(found: Attributes) -> str | None:
+    """Return the name in sysfs of a device's disk, None if it has none.
+
+    'block/sda', or 'block:sda' (kernel 2.6.18, fs/partitions/check.c, make_block_name; up to 2.6.39
+    with CONFIG_SYSFS_DEPRECATED, drivers/base/core.c).
+    """
     block = found.below("block")
+    if block is not None:
+        return next(iter(block.entries), None)
+    old = (entry.removeprefix(_OLD_BLOCK) for entry in found.entries if entry[:6] == _OLD_BLOCK)
+    return next(old, None)
+
+
+def _device(address: str, found: Attributes) -> ScsiDevice:
+    disk = _block_entry(found)
     seconds = found.count("timeout")
     return ScsiDevice(
         address=printable_name(address),
         host="host" + printable_name(address.partition(":")[0]),
-        device=device_name(block.entries[0]) if block is not None and block.entries else None,
+        device=None if disk is None else device_name(disk),
         kind=found.signed("type"),
         state=found.text("state"),
         queue_depth=_not_negative(found.signed("queue_depth")),

@@ -143,6 +143,14 @@ def test_a_disk_without_an_expander_hangs_off_the_enclosure_of_its_slot(
     assert read_block(machine(files | {sas: None})).devices["sda"].shelf == "expander-2:0"
 
 
+def test_the_address_of_a_disk_of_linux_2_6_18_is_a_link(machine: MachineMaker) -> None:
+    """'scsi_device:2:0:1:0', where later kernels have a directory."""
+    files = SCSI | {"/sys/block/sda/device/scsi_device:2:0:1:0/uevent": ""}
+    del files["/sys/block/sda/device/scsi_device/2:0:1:0"]
+    assert read_block(machine(files)).devices["sda"].host == "host2"
+
+
+
 def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
     """Other entries of that directory are no SCSI addresses."""
     files = SCSI | {"/sys/block/sda/device/scsi_device/power": None}

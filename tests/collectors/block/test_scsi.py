@@ -72,6 +72,16 @@ def test_two_disks_that_may_each_fill_the_adapter(machine: MachineMaker) -> None
     assert scsi.multi_queue is False
 
 
+def test_a_disk_of_linux_2_6_18_is_named_by_a_link(machine: MachineMaker) -> None:
+    """'block:sda' in its directory: without it no disk there has an adapter that it may fill."""
+    files = {path.replace("/block/", "/block:"): text for path, text in STARVING.items()}
+    scsi = read_scsi(machine(files))
+    assert [(d.device, d.host) for d in scsi.devices.values()] == [
+        ("sda", "host2"),
+        ("sdb", "host2"),
+    ]
+
+
 def test_counters_are_hexadecimal(machine: MachineMaker) -> None:
     """0xa errors are ten; seconds and type are decimal."""
     disk = read_scsi(machine(STARVING)).devices["2:0:0:0"]
