@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.machine import disk, topology
 
+from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules import signals
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
-from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds
+from iowarden.rules.signals.guards import MEANINGS, Guard, discarding, min_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,3 +200,32 @@ def test_a_path_stalls_from_the_time_on_that_its_map_permits() -> None:
     state = device.DeviceState({"sda": device.DeviceProgress(1)}, kinds=kinds)
     assert device.threshold_seconds(state, "sda") == 45
     assert device.threshold_seconds(state, "sdb") == 10, "a disk that is not known yet"
+
+
+DISCARDS = ("submit_bio_wait", "blkdev_issue_discard", "btrfs_issue_discard", "btrfs_finish_extent")
+COMMITS = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync")
+
+
+def blocked(command: str, stack: tuple[str, ...], device: str, *, kernel: bool) -> BlockedTask:
+    """Return a task that waits for a device, '': which one is not known."""
+    return BlockedTask(
+        len(command), 1, command, stack[0], stack, 0, 0, kernel=kernel, waits_at=device
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "discards_on", "others_on", "expected"),
+    [
+        ("the journal's thread has its device in its name", "sda", ["sda", "sdb"], {"sda"}),
+        ("another has not, and all wait for one disk", "", ["sda", "sda"], {"sda"}),
+        ("for two: it may be either", "", ["sda", "sdb"], set()),
+        ("and nobody waits for it", "", [], set()),
+    ],
+)
+def test_a_kernel_thread_discards_on_the_disk_that_all_wait_for(
+    sentence: str, discards_on: str, others_on: list[str], expected: set[str]
+) -> None:
+    """Mounted with '-o discard', file systems discard in threads and work queues of their own."""
+    tasks = [blocked("btrfs-transaction", DISCARDS, discards_on, kernel=True)]
+    tasks += [blocked("influxd", COMMITS, name, kernel=False) for name in others_on]
+    assert discarding(tasks, topology(disk("sda"), disk("sdb"))) == expected, sentence
