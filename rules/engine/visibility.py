@@ -220,9 +220,7 @@ class Visibility:
             for status in self._sources[rule]
             if status.source.unreadable is not None and status.value is not None
         ]
-        unread += [
-            (name, self._groups.unreadable({name})) for name in sorted(self._signals[rule])
-        ]
+        unread += [(name, self._groups.unreadable({name})) for name in sorted(self._signals[rule])]
         for name, parts in unread:
             for part, reason in parts:
                 if all(own.get(label) == text for label, text in part):

@@ -23,7 +23,6 @@ from iowarden.rules.signals.waits.freeze_cause import (
     freeze_cause,
     is_fault,
     limits_of,
-    waits_for_thaw,
 )
 from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
@@ -35,31 +34,26 @@ from iowarden.rules.signals.waits.freezes import (
 )
 from iowarden.rules.signals.waits.harm import Harm, followed, harm
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
+from iowarden.rules.signals.waits.places import waits_by_device
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
 from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
-    from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
     from iowarden.rules.signals.waits.many_waits import ManyWaits
     from iowarden.rules.signals.waits.waits import Wait
 
-HOST = ""
-"""The device of a wait whose file is on no device that is known."""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
-
-_NO_DEVICE = "0:"
-"""The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
 _MAX_SECONDS, _SERIES_SECONDS = "iowarden_freeze_max_seconds", "iowarden_freeze_series_seconds"
@@ -217,7 +211,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         polls = NO_POLLS  # nothing gave reason to poll: a wait of later on began at its trigger
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
-    waits = _waits_by_device(about_storage(polls), seen.tasks, state, view)
+    waits = waits_by_device(about_storage(polls), seen.tasks, state, view)
     state = replace(state, before_waits=_before_waits(waits, state))
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
@@ -385,90 +379,6 @@ def _legacy_queued_ratio(view: View) -> float | None:
     if unwritten is None or sysctl is None or sysctl.kernel >= FREERUN_KERNEL:
         return None
     return unwritten.queued_ratio
-
-
-def _waits_by_device(
-    waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, view: View
-) -> dict[str, list[Wait]]:
-    """Return the waits of each device.
-
-    An open or a rename waits without a file that is known; where tasks wait for one device only,
-    it waits for that one: the holder of the lock behind it waits for the device itself. So does a
-    thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known.
-    """
-    assert view.derived is not None  # noqa: S101 - `_step` returned
-    topology = view.derived.topology
-    every = list(waits)
-    sources = _sources(view) if any(_is_placeless(wait.task) for wait in every) else {}
-    by_device: dict[str, list[Wait]] = {}
-    for wait in every:
-        task = wait.task
-        if _is_placeless(task):
-            source = sources.get(task.mount) or sources.get(task.waits_at, "")
-            task = replace(task, waits_at=source) if source else task
-        by_device.setdefault(device_of(task, topology), []).append(wait)
-    placeless = by_device.pop(HOST, [])
-    for is_frozen in (False, True):
-        waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
-        if waits_alike:
-            name = _only_device(by_device, tasks, state, topology, is_frozen=is_frozen)
-            by_device.setdefault(name, []).extend(waits_alike)
-    return by_device
-
-
-def _only_device(
-    by_device: Mapping[str, list[Wait]],
-    tasks: Iterable[BlockedTask],
-    state: HarmState,
-    topology: Topology,
-    *,
-    is_frozen: bool,
-) -> str:
-    """Return the one device that waits without a file can be for; HOST if it is not certain.
-
-    Who waits for a thaw waits for no disk: only for the file system that others wait to be thawed.
-    """
-    known = {
-        name
-        for name, waits in by_device.items()
-        if name != HOST and (not is_frozen or any(waits_for_thaw(wait.task) for wait in waits))
-    }
-    if not known and not is_frozen:
-        known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
-    if not known:
-        known = {
-            name
-            for name, freezes in state.devices.items()
-            if name and freezes.series
-            if not is_frozen or state.causes.get(name) is FreezeCause.FROZEN
-        }
-    return known.pop() if len(known) == 1 else HOST
-
-
-def _sources(view: View) -> dict[str, str]:
-    """Return from where file systems are mounted ('nas:/home'), by mount point and by number.
-
-    A network mount, and btrfs, have a number that belongs to no device ('0:52').
-    """
-    mounts = view.inputs.snapshot.mounts
-    known = () if mounts is None else mounts.mounts
-    with_path = [mount for mount in known if "/" in mount.source]
-    numbers = {mount.device_number: mount.source for mount in with_path}
-    return numbers | {mount.mount_point: mount.source for mount in with_path}
-
-
-def _is_placeless(task: BlockedTask) -> bool:
-    """Whether only the mount shows what a task waits for."""
-    has_mount = bool(task.mount) and not task.waits_at
-    return has_mount or task.waits_at.startswith(_NO_DEVICE)
-
-
-def device_of(task: BlockedTask, topology: Topology) -> str:
-    """Return the whole device of a task's file, the server of a network mount, or HOST."""
-    if not task.waits_at:
-        return HOST
-    whole = topology.whole(task.waits_at)
-    return task.waits_at if whole is None else whole.name
 
 
 def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, view: View) -> Harm:

@@ -150,7 +150,6 @@ def test_the_address_of_a_disk_of_linux_2_6_18_is_a_link(machine: MachineMaker) 
     assert read_block(machine(files)).devices["sda"].host == "host2"
 
 
-
 def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
     """Other entries of that directory are no SCSI addresses."""
     files = SCSI | {"/sys/block/sda/device/scsi_device/power": None}

@@ -9,6 +9,7 @@ from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
 
 from iowarden.rules.signals.waits import group
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
+from iowarden.rules.signals.waits.places import HOST
 
 
 @pytest.fixture
@@ -76,8 +77,8 @@ def test_who_opens_a_file_on_a_frozen_file_system_does_not_wait_for_another_disk
     for _ in range(40):
         server.pass_second([backend(9), *(backend(n, **opening) for n in range(2))], speed=0)
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
-    assert len(harm.harms[group.HOST].victims) == 2
-    assert harm.causes[group.HOST] is FreezeCause.FROZEN
+    assert len(harm.harms[HOST].victims) == 2
+    assert harm.causes[HOST] is FreezeCause.FROZEN
     assert harm.causes["md0"] is not FreezeCause.FROZEN
 
 
@@ -129,6 +130,41 @@ def test_a_program_that_waits_in_open_waits_for_the_device_of_the_others(server:
         )
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
     assert set(harm.devices) == {"md0"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "mounts", "expected"),
+    [
+        ("one server is silent", ["filer1:/home"], "filer1:/home"),
+        ("with two of its mounts", ["filer1:/home", "filer1:/srv"], "filer1:/home"),
+        ("two are, and it may be either", ["filer1:/home", "filer2:/srv"], HOST),
+    ],
+)
+def test_a_stat_on_a_silent_server_joins_the_waits_for_that_server(
+    server: Server, sentence: str, mounts: list[str], expected: str
+) -> None:
+    """It has no descriptor; that commits wait for the mirror meanwhile is no reason for that."""
+    stats: dict[str, object] = {
+        "command": "apache2",
+        "wait_channel": "rpc_wait_bit_killable",
+        "stack": ("rpc_wait_bit_killable", "nfs4_proc_getattr", "__x64_sys_newfstatat"),
+        "system_call": f"262 0xffffff9c 0x55d0 0x7ffc 0x0 0x0 0x0 {SP_PC}",
+        "waits_at": "",
+        "file": "",
+        "mount": "",
+    }
+    reads = stats | {"system_call": f"0 0x5 0x7f00 0x1000 0x0 0x0 0x0 {SP_PC}"}
+    for _ in range(20):
+        tasks = [backend(1), *(backend(n, **stats) for n in (2, 3))]
+        tasks += [
+            backend(n, **(reads | {"waits_at": mount, "file": f"/mnt/{n}"}))
+            for n, mount in enumerate(mounts, 4)
+        ]
+        server.pass_second(tasks)
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    victims = harm.harms[expected].victims
+    assert {v.wait.task.pid for v in victims} >= {backend(2).pid, backend(3).pid}, sentence
+    assert HOST in harm.harms or expected != HOST, sentence
 
 
 @pytest.mark.parametrize(("seconds", "mails"), [(20, 0), (45, 1)])

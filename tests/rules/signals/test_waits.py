@@ -539,7 +539,14 @@ def test_a_program_alone_on_a_disk_is_harmed_by_one_read_of_twenty_seconds() -> 
     [
         ("its own 900 MB, written at 25 MB/s", 900, 100, 900, 0, None),
         ("a tenth of the load, and it explains all of its wait", 100, 900, 100, 0, None),
-        ("its own are a fifth of what the disk wrote meanwhile", 180, 720, 900, 0, ("victim", 28.8)),
+        (
+            "its own are a fifth of what the disk wrote meanwhile",
+            180,
+            720,
+            900,
+            0,
+            ("victim", 28.8),
+        ),
         ("half of it, and the rest is another's", 450, 450, 900, 0, ("evidence", 18.0)),
         ("all that was written, and the disk completes nothing", 900, 0, 0, 0, ("victim", 36.0)),
         ("the same of a disk whose speed is known", 900, 0, 0, 25, ("victim", 36.0)),

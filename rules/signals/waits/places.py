@@ -1,0 +1,133 @@
+"""Which device or mount each task waits for, also where its call names none. Pure.
+
+An open, a rename or a stat has no descriptor; who waits beside it shows the place. Units: none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause, waits_for_thaw
+from iowarden.rules.signals.waits.storage_call import waits_for_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.procfs.tasks import BlockedTask
+    from iowarden.rules.signals.signal import View
+    from iowarden.rules.signals.waits.group import HarmState
+    from iowarden.rules.signals.waits.waits import Wait
+
+HOST = ""
+"""The device of a wait whose file is on no device that is known."""
+_SERVER = re.compile(r"[^/].*:/|//[^/]+/")
+"""What is mounted from a server: 'nas:/home', '//nas/share', '10.0.0.1:6789:/'."""
+_NO_DEVICE = "0:"
+"""The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
+
+
+def waits_by_device(
+    waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, view: View
+) -> dict[str, list[Wait]]:
+    """Return the waits of each device.
+
+    An open or a rename waits without a file that is known; where tasks wait for one device only,
+    it waits for that one: the holder of the lock behind it waits for the device itself. So does a
+    thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known.
+    """
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    topology = view.derived.topology
+    every = list(waits)
+    sources = _sources(view) if any(_is_placeless(wait.task) for wait in every) else {}
+    by_device: dict[str, list[Wait]] = {}
+    for wait in every:
+        task = wait.task
+        if _is_placeless(task):
+            source = sources.get(task.mount) or sources.get(task.waits_at, "")
+            task = replace(task, waits_at=source) if source else task
+        by_device.setdefault(device_of(task, topology), []).append(wait)
+    placeless = by_device.pop(HOST, [])
+    on_servers = [wait for wait in placeless if waits_for_server(wait.task)]
+    if on_servers:
+        by_device.setdefault(_only_server(by_device, state, view), []).extend(on_servers)
+        placeless = [wait for wait in placeless if not waits_for_server(wait.task)]
+    for is_frozen in (False, True):
+        waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
+        if waits_alike:
+            name = _only_device(by_device, tasks, state, topology, is_frozen=is_frozen)
+            by_device.setdefault(name, []).extend(waits_alike)
+    return by_device
+
+
+def _only_server(by_device: Iterable[str], state: HarmState, view: View) -> str:
+    """Return the one mount of a server that a stat or an open can wait for; HOST if not certain.
+
+    Where others wait for several mounts of one server, it is one of them. If none waits yet, it is
+    the one of the last freezes, or the only one of the host.
+    """
+    frozen = (name for name, freezes in state.devices.items() if freezes.series)
+    for candidates in (by_device, frozen, _sources(view).values()):
+        mounts = sorted({name for name in candidates if _SERVER.match(name)})
+        servers = {name.rpartition(":")[0] or name.split("/")[2] for name in mounts}
+        if mounts:
+            return mounts[0] if len(servers) == 1 else HOST
+    return HOST
+
+
+def _only_device(
+    by_device: Mapping[str, list[Wait]],
+    tasks: Iterable[BlockedTask],
+    state: HarmState,
+    topology: Topology,
+    *,
+    is_frozen: bool,
+) -> str:
+    """Return the one device that waits without a file can be for; HOST if it is not certain.
+
+    Who waits for a thaw waits for no disk: only for the file system that others wait to be thawed.
+    """
+    known = {
+        name
+        for name, waits in by_device.items()
+        if name != HOST and (not is_frozen or any(waits_for_thaw(wait.task) for wait in waits))
+    }
+    known = {name for name in known if not _SERVER.match(name)} or known
+    if not known and not is_frozen:
+        known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
+    if not known:
+        known = {
+            name
+            for name, freezes in state.devices.items()
+            if name and freezes.series
+            if not is_frozen or state.causes.get(name) is FreezeCause.FROZEN
+        }
+    return known.pop() if len(known) == 1 else HOST
+
+
+def _sources(view: View) -> dict[str, str]:
+    """Return from where file systems are mounted ('nas:/home'), by mount point and by number.
+
+    A network mount, and btrfs, have a number that belongs to no device ('0:52').
+    """
+    mounts = view.inputs.snapshot.mounts
+    known = () if mounts is None else mounts.mounts
+    with_path = [mount for mount in known if "/" in mount.source]
+    numbers = {mount.device_number: mount.source for mount in with_path}
+    return numbers | {mount.mount_point: mount.source for mount in with_path}
+
+
+def _is_placeless(task: BlockedTask) -> bool:
+    """Whether only the mount shows what a task waits for."""
+    has_mount = bool(task.mount) and not task.waits_at
+    return has_mount or task.waits_at.startswith(_NO_DEVICE)
+
+
+def device_of(task: BlockedTask, topology: Topology) -> str:
+    """Return the whole device of a task's file, the server of a network mount, or HOST."""
+    if not task.waits_at:
+        return HOST
+    whole = topology.whole(task.waits_at)
+    return task.waits_at if whole is None else whole.name
