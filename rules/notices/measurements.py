@@ -62,6 +62,10 @@ _IN_TEXT = {
 _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
 
+_NOTHING_AT_ZERO = frozenset({"iowarden_freeze_seconds", "iowarden_freeze_victims"})
+"""Lower bounds: where programs are blocked in another call at each poll, 0 says nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The present samples behind the alerts of a mail, with their thresholds and courses."""
@@ -164,7 +168,9 @@ def measurements(
         before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
         # A state that is a label: the present one; numbers by state: those above 0.
         is_absent_state = "state" in dict(labels) and not value
-        if sample not in thresholds and metric not in REDUNDANT and not is_absent_state:
+        is_nothing = metric in _NOTHING_AT_ZERO and not value and before is None
+        is_said = sample in thresholds or metric in REDUNDANT
+        if not (is_said or is_absent_state or is_nothing):
             items.append(_item(sample, limits[sample], before, names))
     lines = [_line(group, measured, realtime_seconds) for group in _grouped(items)]
     present = {sample[0] for sample in samples}

@@ -56,7 +56,9 @@ def _waiting(tasks: BlockedTasks, realtime_seconds: float) -> Iterator[Evidence]
         yield Evidence(realtime_seconds, TASKS, _waits(task))
     left = tasks.count - len(ranked[:MAX_WAITING])
     if ranked and left > 0:
-        yield Evidence(realtime_seconds, TASKS, f"{left} more tasks wait")
+        yield Evidence(
+            realtime_seconds, TASKS, "1 more task waits" if left == 1 else f"{left} more tasks wait"
+        )
 
 
 def _waits(task: BlockedTask) -> str:

@@ -58,7 +58,7 @@ class WaitingProgram:
 
     `call` is a system call ('fsync') or a kernel function ('in jbd2_log_wait_commit'), '' if not
     known; `file` and `device` are those of the longest wait; `seconds` it has lasted at least,
-    `max_seconds` at most.
+    `max_seconds` at most. `calls`: in how many different ones they are.
     """
 
     program: str
@@ -70,6 +70,7 @@ class WaitingProgram:
     device: str
     seconds: float
     max_seconds: float
+    calls: int = 1
 
 
 def call_name(task: BlockedTask) -> str:
@@ -116,6 +117,7 @@ def _programs(waits: Iterable[tuple[BlockedTask, float, float]]) -> list[Waiting
                 device=task.waits_at,
                 seconds=seconds,
                 max_seconds=max_seconds,
+                calls=len({call_name(one) for one, _, _ in of_program}),
             )
         )
     return sorted(programs, key=lambda program: (-program.seconds, program.pid))
@@ -130,7 +132,7 @@ def sentences(harm: Harm, ago_seconds: float, max_ago_seconds: float = 5.0) -> l
     named = [_waits(program) for program in programs[:MAX_PROGRAMS]]
     others = sum(program.tasks for program in programs[MAX_PROGRAMS:])
     if others:
-        named.append(f"{others} more tasks")
+        named.append("1 more task" if others == 1 else f"{others} more tasks")
     when = f" ({duration(ago_seconds)} before this mail)" if ago_seconds > max_ago_seconds else ""
     return [f"who waits: {'; '.join(named)}{when}", *_because(harm)]
 
@@ -141,6 +143,10 @@ def _waits(program: WaitingProgram) -> str:
     call = f" in {program.call}" if program.call else ""
     file = f" of {program.file}" if program.file else ""
     lasted = _lasted(program.seconds, program.max_seconds)
+    if program.calls > 1:
+        of_unit = f" ({program.unit})" if program.unit else ""
+        one = f"pid {program.pid} among them{call}{file}{lasted}"
+        return f"{tasks}{program.program}{of_unit} in {program.calls} different calls, {one}"
     return f"{tasks}{program.program} ({details}){call}{file}{lasted}"
 
 

@@ -104,6 +104,7 @@ def device_facts(
         is_at_limit=is_at_limit(name, view),
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
+        is_untouched=is_known and is_untouched(before, moved, below),
         numbers=frozenset(
             of_stack.device_number
             for one in stack
@@ -184,6 +185,19 @@ def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[s
         and not any(
             one.blocks[name].in_flight for one in during for name in disks if name in one.blocks
         )
+    )
+
+
+def is_untouched(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
+    """Whether these disks completed nothing since a wait began, with nothing in flight."""
+    if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
+        return False
+    during = [one for one in moved if one.at_seconds >= before.at_seconds]
+    counted = [[one.blocks[name] for one in during if name in one.blocks] for name in sorted(disks)]
+    return any(counted) and not any(
+        one.in_flight or one.completed_total != blocks[0].completed_total
+        for blocks in counted
+        for one in blocks
     )
 
 

@@ -165,6 +165,9 @@ class DeviceFacts:
     is_idle: bool = False
     """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
     wait for did not reach it."""
+    is_untouched: bool = False
+    """Whether it completed nothing since the wait began, with nothing in flight: whatever holds
+    programs up in its file system, it is not the device, and what it is is not known."""
     is_swap_storm: bool = False
     numbers: frozenset[str] = frozenset()
     """The numbers of the device and of those below it ('8:16')."""
@@ -201,7 +204,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),
-        (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),
+        (FreezeCause.JOURNAL, not facts.is_untouched and _any_in(tasks, _JOURNAL)),
         (FreezeCause.MEMORY, _any_in(tasks, _RECLAIM)),
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
     )

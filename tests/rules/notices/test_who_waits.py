@@ -33,6 +33,32 @@ WAITS = Harm((victim(812, "postgres", *READ),))
 
 
 @pytest.mark.parametrize(
+    ("sentence", "stacks", "expected"),
+    [
+        ("one", [READ], "smbd (pid 1) in pread64, for at least 20 s"),
+        ("two in one call", [READ, READ], "2 tasks of smbd (pid 1) in pread64, for at least 20 s"),
+        (
+            "two in different ones: the number and the call are those of one of them",
+            [READ, LOCK],
+            "2 tasks of smbd in 2 different calls, pid 1 among them in pread64, for at least 20 s",
+        ),
+    ],
+)
+def test_how_tasks_of_one_program_wait(
+    sentence: str, stacks: list[tuple[str, ...]], expected: str
+) -> None:
+    """A mail names one of them, and says so where the others wait elsewhere."""
+    victims = tuple(victim(n, "smbd", *stack) for n, stack in enumerate(stacks, 1))
+    assert who_waits.sentences(Harm(victims), 0.0)[0] == f"who waits: {expected}", sentence
+
+
+def test_the_fourth_program_alone_is_one_more_task() -> None:
+    """Three programs are named."""
+    victims = tuple(victim(n, f"smbd{n}", *READ) for n in range(1, 5))
+    assert who_waits.sentences(Harm(victims), 0.0)[0].endswith("; 1 more task")
+
+
+@pytest.mark.parametrize(
     ("sentence", "harm", "expected"),
     [
         (

@@ -6,7 +6,7 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import BlockIo
-from iowarden.rules.signals.waits.device_facts import slow_between
+from iowarden.rules.signals.waits.device_facts import is_untouched, slow_between
 from iowarden.rules.signals.waits.load import Moved
 
 SECONDS = 12.0
@@ -21,6 +21,7 @@ def after(per_second: float, size: int, milliseconds: float, busy: float) -> Blo
     return BlockIo("sda", 8, 0, (*counters, 0, 0, 0, 0, 0, 0))
 
 
+FLYING = BlockIo("sda", 8, 0, (*[0] * 8, 1, *[0] * 8))
 CALM = after(40, 8192, 8, 0.3)
 FULL = after(90, 1 << 20, 350, 1.0)
 """A copy at the speed of the disk, behind a deep queue."""
@@ -47,3 +48,24 @@ def test_a_slow_disk_is_told_from_a_busy_one(
     before = Moved(0.0, {"sda": ZERO, "sdb": ZERO})
     found = slow_between(before, Moved(SECONDS, {"sda": first, "sdb": second}), {"sda"}, disks)
     assert found == expected, sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "later", "expected"),
+    [
+        ("a commit that never reaches it", ZERO, True),
+        ("small writes", CALM, False),
+        (
+            "one in flight that does not return: it hangs",
+            BlockIo("sda", 8, 0, (*[0] * 8, 1, *[0] * 8)),
+            False,
+        ),
+    ],
+)
+def test_a_disk_that_nothing_reached_during_a_wait_is_not_why(
+    sentence: str, later: BlockIo, *, expected: bool
+) -> None:
+    """Over 12 s; what is in flight may be so at one moment only."""
+    before = Moved(0.0, {"sda": ZERO})
+    middle, after_wait = Moved(6.0, {"sda": later}), Moved(SECONDS, {"sda": later})
+    assert is_untouched(before, (before, middle, after_wait), {"sda"}) is expected, sentence

@@ -53,6 +53,7 @@ def task(*stack: str, **changes: object) -> BlockedTask:
         ),
         ("a reader behind 3 GB of another's", [READ], {"queued_bytes": 3e9}, "unknown"),
         ("a commit, and nothing is queued", [COMMIT], {}, "journal"),
+        ("a commit, and its disk has nothing to do", [COMMIT], {"is_untouched": True}, "unknown"),
         ("the log of XFS is full", [("xlog_grant_head_wait", "xfs_log_reserve")], {}, "journal"),
         ("a transaction group of ZFS", [("cv_wait_common", "txg_wait_synced_impl")], {}, "journal"),
         (
