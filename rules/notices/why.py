@@ -25,6 +25,8 @@ SET_SECONDS = 2.0
 """The wall clock was set if it differs by so much from the program's clock."""
 MAX_EVIDENCE = 24
 """Lines of evidence in one mail; with 480 disks the first lines must stay visible."""
+OTHER_WAIT_SECONDS = 120.0
+"""Freezes of one incident follow each other: after so long the stacks are those of another one."""
 _UNAVAILABLE = (
     "It is not known whether this still holds: its data source can no longer be read, so that no"
     " alert about it ends or begins."
@@ -54,6 +56,8 @@ def evidence_of(mail: Mail) -> Iterator[Evidence]:
         if m.cleared_seconds is None or mail.is_first or (mail.is_end and is_metric(line))
     ]
     realtime_seconds = sources.realtime(sources.now)
+    if sources.tasks is not None and sources.tasks.tasks and not mail.is_end:
+        stored = [line for line in stored if not _is_of_an_earlier_wait(line, realtime_seconds)]
     values, lines = measurements(
         sources.measured, stored, incident.object, incident.severity, realtime_seconds
     )
@@ -72,6 +76,12 @@ def _waiting_now(mail: Mail, stored: Iterable[Evidence]) -> Iterator[Evidence]:
     if _stalls(mail.members) and not any(line.source == waiting.TASKS for line in stored):
         realtime_seconds = sources.realtime(sources.now)
         yield from waiting.evidence(sources.tasks, sources.busy, sources.topology, realtime_seconds)
+
+
+def _is_of_an_earlier_wait(line: Evidence, realtime_seconds: float) -> bool:
+    """Whether a line shows who waited when an alert began, and it is others who wait now."""
+    is_old = realtime_seconds - line.realtime_seconds > OTHER_WAIT_SECONDS
+    return is_old and line.source in {waiting.TASKS, waiting.DISKSTATS}
 
 
 def _stalls(members: Sequence[IncidentMember]) -> bool:

@@ -189,10 +189,14 @@ def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[s
 
 
 def is_untouched(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
-    """Whether these disks completed nothing since a wait began, with nothing in flight."""
+    """Whether these disks completed nothing lately, with nothing in flight, while tasks wait.
+
+    Over the last part of the wait alone: it may have begun later than it is counted from.
+    """
     if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
         return False
-    during = [one for one in moved if one.at_seconds >= before.at_seconds]
+    lately = [one for one in moved if moved[-1].at_seconds - one.at_seconds >= MIN_SECONDS]
+    during = [one for one in moved if one.at_seconds >= lately[-1].at_seconds]
     counted = [[one.blocks[name] for one in during if name in one.blocks] for name in sorted(disks)]
     return any(counted) and not any(
         one.in_flight or one.completed_total != blocks[0].completed_total

@@ -166,8 +166,8 @@ class DeviceFacts:
     """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
     wait for did not reach it."""
     is_untouched: bool = False
-    """Whether it completed nothing since the wait began, with nothing in flight: whatever holds
-    programs up in its file system, it is not the device, and what it is is not known."""
+    """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
+    up in its file system, it is not the device, and what it is is not known."""
     is_swap_storm: bool = False
     numbers: frozenset[str] = frozenset()
     """The numbers of the device and of those below it ('8:16')."""

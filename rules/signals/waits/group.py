@@ -286,14 +286,19 @@ def _explained(
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         cause = freeze_cause(tasks, facts)
         if goes_on := _goes_on(state, name):
-            cause = deeper(state.causes.get(name), cause)
+            before = state.causes.get(name)
+            # That it is no journal which is behind shows after some seconds.
+            is_refuted = facts.is_untouched and before is FreezeCause.JOURNAL
+            cause = cause if is_refuted else deeper(before, cause)
         counts = name in sustained and bool(tasks)
         counts |= any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
         if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
             # Whose own bytes explain so little of a faulty disk's time is harmed like others.
             both = on_device.victims + on_device.evidence
             on_device = replace(on_device, victims=both, evidence=())  # noqa: PLW2901
-        on_device = replace(on_device, blames_device=cause in NOT_BY_LOAD)  # noqa: PLW2901
+        # A file system that discards by itself is not the load of a program.
+        itself = cause is FreezeCause.DISCARDING and not on_device.discarding
+        on_device = replace(on_device, blames_device=itself or cause in NOT_BY_LOAD)  # noqa: PLW2901
         if goes_on and name in state.last_harms:
             on_device = _with_causes(on_device, state.last_harms[name][1])  # noqa: PLW2901
         found.harms[name] = on_device

@@ -11,6 +11,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import (
@@ -21,7 +22,7 @@ from iowarden.rules.incidents.model import (
     ReportedFault,
 )
 from iowarden.rules.notice import Evidence, Measurement, Reason
-from iowarden.rules.notices import report, what_to_do
+from iowarden.rules.notices import report, waiting, what_to_do
 from iowarden.rules.notices.measurements import Measured, stored
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
@@ -652,3 +653,22 @@ def test_a_mail_about_what_was_acknowledged_says_that_this_has_ended() -> None:
     due = DueNotice(Reason.ESCALATED, incident(member("Hung"), mails=2), acknowledged_by="alice")
     notice = report.notice(due, report.Sources(float, 61.0, (), MACHINE))
     assert notice.sentences[0].startswith("it was acknowledged by alice: that ended")
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(60.0, "smbd"), (500.0, "cron")])
+def test_a_later_mail_shows_who_waits_now_and_not_who_waited_at_the_first_freeze(
+    seconds: float, expected: str
+) -> None:
+    """What was stored when the alert began is that of a mail of the next minutes."""
+
+    def waits(command: str, at: float) -> tuple[Evidence, ...]:
+        task = BlockedTask(7, 1, command, "jbd2_log_wait_commit", (), 0, 0)
+        return tuple(waiting.evidence(BlockedTasks((task,), 1), (), MACHINE, at))
+
+    freeze = member("Freeze", evidence=waits("smbd", 0.0))
+    due = DueNotice(Reason.ESCALATED, incident(freeze, mails=2))
+    now = BlockedTasks((BlockedTask(8, 1, "cron", "jbd2_log_wait_commit", (), 0, 0),), 1)
+    sources = report.Sources(float, seconds, (), MACHINE, STANDING, tasks=now)
+    notice = report.notice(due, sources)
+    named = [line.text.split()[0] for line in notice.evidence if line.source == waiting.TASKS]
+    assert named == [expected]

@@ -66,6 +66,6 @@ def test_a_disk_that_nothing_reached_during_a_wait_is_not_why(
     sentence: str, later: BlockIo, *, expected: bool
 ) -> None:
     """Over 12 s; what is in flight may be so at one moment only."""
-    before = Moved(0.0, {"sda": ZERO})
-    middle, after_wait = Moved(6.0, {"sda": later}), Moved(SECONDS, {"sda": later})
-    assert is_untouched(before, (before, middle, after_wait), {"sda"}) is expected, sentence
+    before, began = Moved(0.0, {"sda": FULL}), Moved(3.0, {"sda": ZERO})
+    middle, after_wait = Moved(7.0, {"sda": later}), Moved(SECONDS, {"sda": later})
+    assert is_untouched(before, (before, began, middle, after_wait), {"sda"}) is expected, sentence
