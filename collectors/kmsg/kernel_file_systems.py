@@ -65,6 +65,13 @@ FILE_SYSTEMS = (
     FileSystem("zonefs", rf"zonefs {_AT} (?:(?P<error>ERROR)|WARNING): ", "zonefs/super.c:346"),
     FileSystem("affs", rf"affs: (?:(?P<error>error) )?(?:{_AT}: )?", "affs/amigaffs.c:481-483"),
     FileSystem("hpfs", r"hpfs: filesystem (?P<error>error): ", "hpfs/super.c:67-80"),
+    FileSystem("ufs", rf"UFS-fs (?P<error>error|panic) {_AT}: ", "ufs/super.c: ufs_error, to 3.14"),
+    FileSystem("ntfs", rf"NTFS-fs (?P<error>error) {_AT}: ", "ntfs/debug.c, to 6.8"),
+    FileSystem("adfs", rf"ADFS-fs (?P<error>error) {_AT}: ", "adfs/super.c: __adfs_error"),
+    FileSystem("hpfs", r"HPFS: filesystem (?P<error>error): ", "hpfs/super.c, to 3.14"),
+    FileSystem("jfs", r"metapage_\w+: (?=I/O error)", "jfs/jfs_metapage.c"),
+    FileSystem("panic", rf"Kernel panic - not syncing: (?:[\w-]+-fs(?: panic)? {_AT}: "
+               r"|(?=VFS: Unable to mount root))", "kernel/panic.c; init/do_mounts.c"),
     FileSystem("jffs2", r"jffs2: (?:(?P<error>error): |warning: )?", "jffs2/debug.h"),
     FileSystem("befs", rf"befs: {_AT}: ", "befs/debug.c:37"),
     # two lines that name no device, of OCFS2 and JFS: ocfs2/super.c:2539, jfs/jfs_logmgr.c:2189
@@ -76,14 +83,16 @@ FILE_SYSTEMS = (
 """In the order of their use; `source` below fs/ of Linux 6.12 where it names no other tree."""
 _CONSEQUENCES = (
     (r"(?i)withdrawn\b|withdraw this file ?system|Shutting down mount", "fs_shutdown"),
+    (r"VFS: Unable to mount root fs", "fs_shutdown"),
     (r"(?i)\bpanic (?:forced |requested|after |from )|ocfs2 cannot continue", "fs_shutdown"),
+    (r"(?i)mark volume as dirty due to", "fs_error"),
     (
         r"(?i)not (?:properly|cleanly) unmounted|volume is dirty|mounting unchecked",
         "fs_not_unmounted",
     ),
     (
         (
-            r"(?i)(?:has been set|remounting(?: file ?system| fs)?(?: as)?|is now|switched to"
+            r"(?i)(?:has been set|remounting(?: file ?system| fs)?(?: as)?|is now|switch(?:ed)? to"
             r"|entering) read[- ]?only|emergency read[- ]?only|marking it read[- ]?only"
             r"|setting (?:file ?system|device) RO\b"
         ),
@@ -113,6 +122,7 @@ LEADS = (
     *("gfs", "GFS", "OCFS", "ocfs", "exFAT", "NILFS", "ERROR", "UDF", "ntfs", "SQUASHFS", "erofs"),
     *("EROFS", "kvdo", "On", "lbmIODone"),
     *("UBIFS", "ubi", "bcachefs", "zonefs", "affs", "hpfs", "jffs", "befs", "hfs", "hfsplus"),
+    *("UFS", "ADFS", "NTFS", "HPFS", "metapage", "Kernel"),
     *("omfs", "cramfs", "qnx", "romfs", "BFS", "MINIX", "minix"),
 )
 """First words of these lines. 'ufs' is a driver, too, and not among them."""

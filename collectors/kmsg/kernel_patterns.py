@@ -279,7 +279,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "EXT": (
-        (rf"EXT\d-fs (?:error|abort) \(device {_DEVICE}\)", "fs_error"),
+        (
+            rf"EXT\d-fs (?:(?:error|abort) \(device |\((?=\S+\): error: (?!rem))){_DEVICE}\)",
+            "fs_error",
+        ),
         # a block of the file system itself: fs/ext4/ext4.h, ext4_warning_inode; super.c
         (rf"EXT\d-fs warning \(device {_DEVICE}\): .*error -(?:5|74|117)\b", "fs_error"),
         (rf"EXT\d-fs \({_DEVICE}\): .*[Cc]hecksum for group \d+ failed", "fs_checksum_error"),

@@ -183,7 +183,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
-        r"(?:\[\d{1,10}\])?|mdadm\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
+        r"(?:\[\d{1,10}\])?|(?:mdadm|lvm)\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
         r"|\w event (?:ha[ds] been )?detected on md device "
         r'|"SYSLOG_IDENTIFIER" ?: ?"(?:smartd|multipathd|zed|dmeventd|iscsid|mdadm)"'
         r"|(?:systemd\[\d{1,10}\]: |^\[ ?(?:TIME|FAILED|DEPEND) ?\] )(?:Timed out (?:waiting for"

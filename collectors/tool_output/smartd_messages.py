@@ -101,6 +101,8 @@ _ROWS = (
     row(r"failed Test Unit Ready.*", "DiskNotReadable", "warning", "it is not ready", _DATA),
     row(r"(?:NVMe Identify Controller|Both 36 and 64 byte INQUIRY) failed.*", "DiskNotMonitored",
         "notice", "smartd does not monitor it", _DATA),
+    row(r"(?:starting scheduled|skip|will |old test|self-test in progress|is in|is back|opened|state"
+        r" |found in|type changed|no self-test|.* self-test in progress).*"),
     row(r"(?:could not (?:en|dis)able|disabled|can't monitor|ignoring|not found in smartd database"
         r"|no \S.*, ignoring|does not support|not capable of|set of SCT|SCT Error Recovery|.*SMART"
         r" Automatic Offline|unable to autodetect|unknown (?:offline|self-test)|NOT READY|.*Error"
@@ -116,11 +118,13 @@ _GENERAL = (
         "SmartdMailFailed", "notice", "smartd could not send a warning"),
     row(r"Configuration file \S+ has fatal syntax errors.*|DEVICESCAN failed.*|Unable to register"
         r" .*|In the system's table of devices NO devices found.*|.* parsed but has no entries"
-        r"|File \S+ line \d+ .*|Error: .*|Drive: .*|Internal error.*|.* [Uu]nable to (?:fork|detach"
+        r"|File \S+ line \d+ .*(?:[Uu]nknown|I?[Nn]valid|INVALID|[Mm]issing|takes|argument).*"
+        r"|Error: .*|Drive: .* (?:invalid|need) .*|Internal error.*|.* [Uu]nable to (?:fork|detach"
         r"|redirect|write|open configuration).*|smartd received unexpected.*|PID file .*"
         r"|smartd is exiting \(exit status [1-9]\d*\).*|Smartd: (?:Out of memory|Exception).*",
         "SmartdImpaired", "notice", "smartd does not monitor all disks",
         "What it monitors: smartd -q showtests"),
+    row(r"(?:Sending warning via|Warning via|Executing test of|Test of|Drive:|TEST EMAIL) .*"),
     row(r"(?:Self-test\(s\)|System (?:auto|clock)|Disable auto|Sleep time|Signal|If mail|enable"
         r" console|Can't unlink|Configuration file|File) .*"),
 )  # fmt: skip

@@ -65,6 +65,8 @@ SMARTD_HARMLESS = (
     "previous self-test completed without error",
     "is in STANDBY mode, suspending checks",
     "self-test in progress, 40% remaining",
+    "starting scheduled Short Self-Test.",
+    "state read from /var/lib/smartmontools/smartd.ACME.ata.state",
     "number of Error Log entries increased from 12 to 13",
     "No more Currently unreadable (pending) sectors, warning condition reset after 2 emails",
 )
@@ -109,6 +111,30 @@ def test_what_smartd_reports_as_over_is_information(name: str, fault: str, end: 
         assert explained.status == 0
     again = begin.replace("06:12:44", "07:12:44")
     assert read(f"{begin}\n{later}\n{again}\n").status == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Drive: DEVICESCAN, implied '-a' Directive on line 21 of file /etc/smartd.conf", 0),
+        ("Sending warning via /usr/share/smartmontools/smartd-runner to root ...", 0),
+        ("Warning via /usr/share/smartmontools/smartd-runner to root: successful", 0),
+        ("Warning via /usr/bin/mail to root: failed (32-bit/8-bit exit status: 256/1)", 1),
+        ("Configuration file /etc/smartd.conf has fatal syntax errors.", 1),
+        ("File /etc/smartd.conf line 3 (drive /dev/sda): unknown Directive: -q", 1),
+        ("Monitoring 1 ATA/SATA, 0 SCSI/SAS and 0 NVMe devices", 0),
+    ],
+)
+def test_what_smartd_logs_of_itself(text: str, status: int) -> None:
+    """Its start is no fault; that it cannot send, or reads no configuration, is a notice."""
+    explained = read(f"Oct  3 02:11:09 nas smartd[701]: {text}\n")
+    assert (explained.status, explained.unparsed) == (status, ())
+
+
+def test_dmeventd_logs_as_lvm() -> None:
+    """Its plug-ins log under the name of the library's command."""
+    line = "Feb  1 10:00:00 h lvm[300]: WARNING: Device #1 of raid1 array, vg-root, has failed."
+    assert [each.alert for each in read(line).alerts] == ["LvmRaidDeviceFailed"]
 
 
 def test_another_disk_is_not_ended() -> None:
