@@ -101,8 +101,8 @@ _ROWS = (
     row(r"failed Test Unit Ready.*", "DiskNotReadable", "warning", "it is not ready", _DATA),
     row(r"(?:NVMe Identify Controller|Both 36 and 64 byte INQUIRY) failed.*", "DiskNotMonitored",
         "notice", "smartd does not monitor it", _DATA),
-    row(r"(?:starting scheduled|skip|will |old test|self-test in progress|is in|is back|opened|state"
-        r" |found in|type changed|no self-test|.* self-test in progress).*"),
+    row(r"(?:starting scheduled|skip|will |old test|self-test in progress|is in|is back|opened"
+        r"|state |found in|type changed|no self-test|.* self-test in progress).*"),
     row(r"(?:could not (?:en|dis)able|disabled|can't monitor|ignoring|not found in smartd database"
         r"|no \S.*, ignoring|does not support|not capable of|set of SCT|SCT Error Recovery|.*SMART"
         r" Automatic Offline|unable to autodetect|unknown (?:offline|self-test)|NOT READY|.*Error"
