@@ -538,12 +538,12 @@ class RuleEvaluator:
         return gone, changes
 
     def _is_over(self, rule: LoadedRule, alert: life.Alert, now: float) -> bool:
-        """Whether an alert is over whatever the data that cannot be read would show.
+        """Whether an alert has ended whatever the data that cannot be read would show.
 
         A disk that was slow by the kernel's counters is not, whether SMART can be read or not.
         """
-        unread = self.visibility.unread(rule, alert, now)
-        possible = self._possible(rule, unread, unread, now) if unread else None
+        unreadable = self.visibility.unreadable(rule, alert, now)
+        possible = self._possible(rule, unreadable, unreadable, now) if unreadable else None
         return possible is not None and alert.labels not in possible
 
     def _possible(

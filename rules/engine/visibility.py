@@ -194,7 +194,7 @@ class Visibility:
         unlisted = self._unlisted(rule, labels)
         if unlisted:
             return unlisted
-        return next((reason for _, reason in self._unread(rule, labels)), None)
+        return next((reason for _, reason in self._unreadable_parts(rule, labels)), None)
 
     def _unlisted(self, rule: LoadedRule, labels: Labels) -> str:
         """Return that the kernel no longer lists what these labels are about, else ''."""
@@ -212,28 +212,30 @@ class Visibility:
                 return f"{label} '{known}' is no longer listed by the kernel"
         return ""
 
-    def _unread(self, rule: LoadedRule, labels: Labels) -> Iterator[tuple[str, str]]:
+    def _unreadable_parts(self, rule: LoadedRule, labels: Labels) -> Iterator[tuple[str, str]]:
         """Yield the data sources and signals that could not read an object: names and reasons."""
         own = dict(labels)
-        unread = [
+        unreadable = [
             (status.source.name, status.source.unreadable(status.value))
             for status in self._sources[rule]
             if status.source.unreadable is not None and status.value is not None
         ]
-        unread += [(name, self._groups.unreadable({name})) for name in sorted(self._signals[rule])]
-        for name, parts in unread:
+        unreadable += [
+            (name, self._groups.unreadable({name})) for name in sorted(self._signals[rule])
+        ]
+        for name, parts in unreadable:
             for part, reason in parts:
                 if all(own.get(label) == text for label, text in part):
                     yield name, reason
 
-    def unread(self, rule: LoadedRule, alert: Alert, now: float) -> frozenset[str]:
+    def unreadable(self, rule: LoadedRule, alert: Alert, now: float) -> frozenset[str]:
         """Return which data sources and signals could not read what an alert is about.
 
         None of them where it is not listed any longer, or its rule lacks history.
         """
         if self._unlisted(rule, alert.labels) or self._unseen(rule, alert, now)[1]:
             return frozenset()
-        return frozenset(name for name, _ in self._unread(rule, alert.labels))
+        return frozenset(name for name, _ in self._unreadable_parts(rule, alert.labels))
 
     def unknown(self, rule: LoadedRule, alert: Alert, now: float) -> str | None:
         """Return why it is unknown whether an active alert is resolved; None: it is known.

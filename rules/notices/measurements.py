@@ -63,7 +63,7 @@ _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
 
 _NOTHING_AT_ZERO = frozenset({"iowarden_freeze_seconds", "iowarden_freeze_victims"})
-"""Lower bounds: where programs are blocked in another call at each poll, 0 says nothing."""
+"""Lower bounds: where programs are blocked in another call at each poll, 0 means nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from iowarden.rules.signals.waits.freezes import (
 )
 from iowarden.rules.signals.waits.harm import Harm, followed, harm
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
-from iowarden.rules.signals.waits.places import waits_by_device
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
+from iowarden.rules.signals.waits.wait_targets import waits_by_device
 from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL

@@ -18,7 +18,7 @@ from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
 from iowarden.rules.signals.queue import at_limit
 from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.waits import group as waits
-from iowarden.rules.signals.waits import places
+from iowarden.rules.signals.waits import wait_targets
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 from iowarden.rules.signals.waits.storage_call import Purpose
 from iowarden.rules.signals.writeback import bandwidth, waiters, writeback
@@ -116,7 +116,7 @@ def _of_tasks(view: View) -> Iterator[tuple[str, Guard]]:
         if wait.purpose is Purpose.ELSEWHERE:
             yield HOST, Guard.NOT_STORAGE
         elif topology is not None and writeback_channel(wait.task) == "balance_dirty_pages":
-            yield places.device_of(wait.task, topology), Guard.TASK_PAUSED
+            yield wait_targets.device_of(wait.task, topology), Guard.TASK_PAUSED
 
 
 GROUP: SignalGroup[GuardState] = SignalGroup(

@@ -32,7 +32,7 @@ DENSE_SECONDS, SPARSE_SECONDS = 30.0, 10.0
 RECENT_SECONDS = 300.0
 """What a program wrote earlier than that filled another backlog."""
 MIN_PROBABLE_BYTES = 8 << 20
-"""Less of what is queued makes nobody wait on a disk that works."""
+"""Less of what is queued makes no program wait on a disk that works."""
 YOUNG_SECONDS = 60.0
 """A process that began so shortly before the first sweep wrote everything into this backlog."""
 

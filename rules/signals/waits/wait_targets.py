@@ -1,6 +1,7 @@
 """Which device or mount each task waits for, also where its call names none. Pure.
 
-An open, a rename or a stat has no descriptor; who waits beside it shows the place. Units: none.
+An open, a rename or a stat has no descriptor; another task that waits at the same time shows the
+device. Units: none.
 """
 
 from __future__ import annotations
