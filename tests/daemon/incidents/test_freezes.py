@@ -9,7 +9,7 @@ from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
 
 from iowarden.rules.signals.waits import group
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
-from iowarden.rules.signals.waits.places import HOST
+from iowarden.rules.signals.waits.wait_targets import HOST
 
 
 @pytest.fixture
