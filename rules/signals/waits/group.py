@@ -275,7 +275,7 @@ def _explained(
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
         harms[name], all_facts[name] = _harm(name, of_device, state, facts, view), facts
-    found = _Explained(_next_many(state.many, harms, all_facts, view))
+    found = _Explained(_next_many(state.many, waits, harms, all_facts, view))
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
     for name, on_device in harms.items():
@@ -344,7 +344,11 @@ def _with_causes(harm: Harm, before: Harm) -> Harm:
 
 
 def _next_many(
-    many: ManyWaits, harms: Mapping[str, Harm], all_facts: Mapping[str, DeviceFacts], view: View
+    many: ManyWaits,
+    waits: Mapping[str, list[Wait]],
+    harms: Mapping[str, Harm],
+    all_facts: Mapping[str, DeviceFacts],
+    view: View,
 ) -> ManyWaits:
     """Return what this poll shows of waits that are short and many."""
     now, snapshot = view.inputs.now_seconds, view.inputs.snapshot
@@ -361,9 +365,7 @@ def _next_many(
         many,
         now,
         faulting=frozenset(
-            name
-            for name, on_device in harms.items()
-            if any(is_fault(one.wait.task) for one in (*on_device.victims, *on_device.evidence))
+            name for name, own in waits.items() if any(is_fault(wait.task) for wait in own)
         ),
         swapped_bytes=swapped,
         full_pressure_ratio=None if pressure is None else pressure.full_avg10_ratio,

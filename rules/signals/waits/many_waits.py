@@ -24,6 +24,8 @@ LIMITED_VICTIMS = 3
 MIN_POLLS_RATIO = 0.8
 MAX_GAP_SECONDS = 12.0
 """Between two polls; a longer time without one ends the series."""
+MAX_STORM_GAP_SECONDS, MIN_STORM_POLLS = 25.0, 4
+"""In a swap storm polls fail as well: of those that did not, at least so many."""
 MIN_FULL_PRESSURE_RATIO = 0.2
 
 
@@ -91,13 +93,14 @@ def next_memory(
     before = state.swapped_bytes
     is_swapping = before is not None and swapped_bytes is not None and swapped_bytes > before
     polls = state.memory
-    if polls and now - polls[-1].at_seconds > MAX_GAP_SECONDS:
+    if polls and now - polls[-1].at_seconds > MAX_STORM_GAP_SECONDS:
         polls = ()
     polls = (*polls, MemoryPoll(now, bool(faulting), is_swapping, full_pressure_ratio))
     is_long = now - polls[0].at_seconds >= STORM_SECONDS
     while len(polls) > 1 and now - polls[1].at_seconds >= STORM_SECONDS:
         polls = polls[1:]
-    is_storm = is_long and _is_mostly([poll.is_faulting for poll in polls])
+    is_storm = is_long and len(polls) >= MIN_STORM_POLLS
+    is_storm = is_storm and _is_mostly([poll.is_faulting for poll in polls])
     is_storm = is_storm and all(poll.is_swapping for poll in polls[1:]) and _is_pressed(polls)
     since = state.storm_since_seconds
     devices = (state.storm_devices if is_storm else frozenset()) | faulting

@@ -185,7 +185,7 @@ def test_a_program_above_memory_high_is_told_that_file() -> None:
 
 def storm(host: Blocked, seconds: int, *, swaps: bool) -> None:
     """Let programs wait in page faults, another one at each poll."""
-    for second in range(seconds):
+    for second in range(host.second, host.second + seconds):
         host.swapped += 5_000 if swaps else 0
         host.pass_second(
             [
@@ -253,6 +253,17 @@ def test_few_programs_whose_own_pages_are_the_load_are_harmed_by_a_swap_storm(
         host.pass_second(waits)
     assert 60 <= host.mails()[0][0] - began <= 85
     assert host.cause("") == "swap storm"
+
+
+def test_a_swap_storm_in_which_most_polls_fail_is_mailed() -> None:
+    """The probe waits for memory like all others: for 14 of 20 s it does not answer."""
+    host = Blocked()
+    host.pass_seconds(60, [])
+    began = host.second
+    for second in range(150):
+        host.has_probe = second % 20 < 6
+        storm(host, 1, swaps=True)
+    assert 60 <= host.mails()[0][0] - began <= 110
 
 
 def test_programs_that_page_their_own_files_in_are_no_swap_storm() -> None:
