@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -298,3 +299,31 @@ def test_a_recording_rule_that_reads_itself_proves_nothing() -> None:
         None,
         {"iowarden_disk_info"},
     ]
+
+
+def test_what_the_kernel_shows_ends_by_the_kernel_though_smart_cannot_be_read() -> None:
+    """SMART would only let a weaker finding count; the weaker one alone is unknown without it."""
+    rules = """groups:
+- name: g
+  rules:
+  - alert: Warm
+    expr: |
+      iowarden_temperature_celsius > 60
+      or iowarden_temperature_celsius > 50 and on (device) iowarden_smart_increase > 0
+"""
+    engine = Engine(parse_rule_file(rules, "test"), [SMART, hwmon.SOURCE], START)
+    states = []
+    for minute, celsius in enumerate((70.0, 70.0, 55.0, 40.0), 1):
+        now = START + 60.0 * minute
+        polled = PollResult(
+            AccessMethod("/dev/sda", "sat", origin="kernel"), ReadStatus.NO_SMARTCTL
+        )
+        warm = (dataclasses.replace(READ, device="sda", celsius=celsius),)
+        readings: list[Reading] = [
+            Reading("smart", Outcome.OK, now, 0.0, Disks({"N1": Disk("N1", polled)})),
+            Reading("hwmon", Outcome.OK, now, 0.0, warm),
+        ]
+        engine.observe(readings, now, now - START + UPTIME)
+        engine.rules.evaluate(now)
+        states.append([alert.state.value for alert in engine.rules.alerts()])
+    assert states == [["firing"], ["firing"], ["unknown"], ["resolved"]]
