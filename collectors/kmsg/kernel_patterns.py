@@ -10,7 +10,7 @@ import functools
 import re
 from typing import Any
 
-from iowarden.collectors.kmsg import kernel_btrfs, kernel_drivers
+from iowarden.collectors.kmsg import kernel_btrfs, kernel_drivers, kernel_ext4
 from iowarden.collectors.kmsg.kernel_kinds import HARMLESS
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.megaraid import storcli_places
@@ -278,57 +278,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "hba_disk_lost",
         ),
     ),
-    "EXT": (
-        (
-            rf"EXT\d-fs (?:(?:error|abort) \(device |\((?=\S+\): error: (?!rem))){_DEVICE}\)",
-            "fs_error",
-        ),
-        # a block of the file system itself: fs/ext4/ext4.h, ext4_warning_inode; super.c
-        (rf"EXT\d-fs warning \(device {_DEVICE}\): .*error -(?:5|74|117)\b", "fs_error"),
-        (rf"EXT\d-fs \({_DEVICE}\): .*[Cc]hecksum for group \d+ failed", "fs_checksum_error"),
-        (
-            (
-                rf"EXT\d-fs warning \(device {_DEVICE}\): .*I/O error (?P<code>-?\d+)? ?writing to"
-                r" inode \d+ .*starting block (?P<block>\d{1,20})"
-            ),
-            "lost_write",
-        ),
-        (
-            (
-                rf"EXT\d-fs \({_DEVICE}\): (?:Delayed block allocation failed"
-                r"|failed to convert unwritten extents) .*\berror -?(?:28|122)\b"
-            ),
-            "fs_no_space",
-        ),
-        (
-            (
-                rf"EXT\d-fs (?:critical|warning)? ?\((?:device )?{_DEVICE}\): "
-                r".*(?:[Dd]ata will be lost|potential data loss)"
-            ),
-            "lost_write",
-        ),
-        (
-            (
-                rf"EXT\d-fs \({_DEVICE}\): .*(?:error count since|initial error at|last error at"
-                r"|mounting fs with errors)"
-            ),
-            "fs_errors_remembered",
-        ),
-        (
-            rf"EXT\d-fs (?:warning ?)?(?:\((?:device )?{_DEVICE}\))?: .*mounting fs with errors",
-            "fs_errors_remembered",
-        ),
-        (rf"EXT\d-fs \({_DEVICE}\): (?:error: )?[Rr]emounting filesystem read-only", "fs_readonly"),
-        (rf"EXT\d-fs \({_DEVICE}\): re-mounted \S+ r/w", "fs_remounted_writable"),  # from 6.2 on
-        (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
-        (
-            (
-                rf"EXT\d-fs \({_DEVICE}\): .*(?:I/O error|[Dd]elayed block allocation failed"
-                r"|error loading journal)"
-            ),
-            "fs_error",
-        ),
-    ),
+    "EXT": kernel_ext4.ROWS,
     "Remounting": ((r"Remounting filesystem read-only", "fs_readonly"),),  # to 2.6.32
     "This": ((r"This should not happen\S* +Data will be lost", "lost_write"),),  # ext4 to 2.6.38
     "ext journal": (  # to 2.6.38

@@ -187,7 +187,7 @@ def _because(harm: Harm) -> list[str]:
 
 
 def _holders(harm: Harm) -> list[BlockedTask]:
-    """Return the tasks that wait for the disk itself; where others wait for a lock, one holds it."""
+    """Return the tasks that wait for the disk itself: one of them holds what others wait for."""
     tasks = [victim.wait.task for victim in (*harm.victims, *harm.evidence)]
     holders = [task for task in tasks if not waits_for_lock(task)]
     return holders if len(holders) < len(tasks) else []
