@@ -162,9 +162,13 @@ class Explanation:
         bad = bad or any(each.fault for each in self.unparsed)
         if bad or (self.worst is not None and self.worst >= Severity.NOTICE):
             return WRONG
-        if self.unparsed or not self.outputs:
+        if self.unparsed or not self.outputs or self._is_asleep():
             return NOT_UNDERSTOOD
         return NOTHING_WRONG
+
+    def _is_asleep(self) -> bool:
+        """Whether a drive was not checked because it slept: nothing is known of it."""
+        return any(each.vendor_state == ReadStatus.ASLEEP for each in self.objects)
 
     def summary(self) -> str:
         """Return the last line."""
@@ -176,7 +180,9 @@ class Explanation:
         words += [f"{len(self.unparsed)} not parsed"] if self.unparsed else []
         verdict = {
             WRONG: "something is wrong",
-            NOT_UNDERSTOOD: "part of the text could not be parsed",
+            NOT_UNDERSTOOD: "part of the text could not be parsed"
+            if self.unparsed or not self.outputs
+            else "not everything was checked",
             NOTHING_WRONG: "nothing wrong",
         }[self.status]
         return f"explain: {verdict}{': ' if words else ''}{', '.join(words)}"

@@ -667,7 +667,8 @@ def test_a_drive_that_was_asleep_is_unknown() -> None:
     explained = read(f"{banner}Device is in STANDBY mode, exit(2)\n")
     assert [each.state for each in explained.objects] == ["unknown"]
     assert [(each.severity, each.alert) for each in explained.alerts] == [("info", "DiskAsleep")]
-    assert (explained.status, explained.unparsed) == (0, ())
+    assert (explained.status, explained.unparsed) == (2, ())
+    assert explained.summary() == "explain: not everything was checked: 1 info alert"
 
 
 def test_a_whole_exit_status_without_findings_is_well() -> None:

@@ -85,9 +85,9 @@ def test_device_statistics_as_json() -> None:
 
 
 def test_a_disk_that_sleeps_is_no_text_that_was_not_parsed() -> None:
-    """'smartctl -n standby': it was left alone on purpose."""
+    """'smartctl -n standby': it was left alone on purpose, and nothing is known of it."""
     explained = read(f"{HEAD}Device is in STANDBY mode, exit(2)\n")
-    assert (explained.status, explained.unparsed) == (0, ())
+    assert (explained.status, explained.unparsed) == (2, ())
     assert explained.objects[0].vendor_state == "asleep"
 
 
