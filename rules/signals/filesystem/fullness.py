@@ -159,8 +159,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         )
         for what, names, used, left in _quantities(usage):
             key = f"{what} {usage.device} {usage.mount_point}"
-            before = tracks.get(key) or recalled(state.restored, key, used + left)
-            track = follow(before, used, left, now)
+            track = followed(state, key, used, left, now)
             if not (usage.read_only or track.writable):
                 track = replace(track, writable=True)
             tracks[key] = track
@@ -227,6 +226,12 @@ def _quantities(usage: Usage) -> list[tuple[str, tuple[str, ...], float, float]]
         used, left = usage.files - usage.files_free, usage.files_free
         found.append(("inodes", _INODES, float(used), float(left)))
     return found
+
+
+def followed(state: FullnessState, key: str, used: float, left: float, now: float) -> Track:
+    """Return the track of an object after a sample at `now`; at first as it was stored."""
+    before = state.tracks.get(key) or _recalled(state.restored, key, used + left)
+    return follow(before, used, left, now)
 
 
 def follow(before: Track | None, used: float, left: float, now: float) -> Track:
@@ -326,7 +331,7 @@ def recall(state: FullnessState, stored: Mapping[str, Pairs]) -> FullnessState:
     return FullnessState({}, {**state.restored, **stored})
 
 
-def recalled(stored: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
+def _recalled(stored: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
     """Return the stored track of an object, or None."""
     found = [stored.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
     if not all(found):

@@ -13,10 +13,9 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.filesystem.fullness import (
     FullnessState,
-    follow,
+    followed,
     full_in_seconds,
     recall,
-    recalled,
     remember,
 )
 from iowarden.rules.signals.signal import SignalGroup
@@ -54,8 +53,8 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         for usage in status.usages:
             key = f"{usage.area} {status.name} {status.start_sectors}"
             left = float(usage.total - usage.used)
-            before = state.tracks.get(key) or recalled(state.restored, key, float(usage.total))
-            track = tracks[key] = follow(before, float(usage.used), left, view.inputs.now_seconds)
+            now = view.inputs.now_seconds
+            track = tracks[key] = followed(state, key, float(usage.used), left, now)
             labels = (
                 *(("area", usage.area), ("device", status.device), ("name", status.name)),
                 ("target", status.target),

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.filesystem.fullness import (
     FullnessState,
-    follow,
+    followed,
     full_in_seconds,
     recall,
-    recalled,
     remember,
 )
 from iowarden.rules.signals.signal import SignalGroup
@@ -47,8 +46,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         if pool.space is None:
             continue
         used, left = float(pool.space.allocated_bytes), float(pool.space.free_bytes)
-        before = tracks.get(name) or recalled(state.restored, name, used + left)
-        track = tracks[name] = follow(before, used, left, view.inputs.now_seconds)
+        track = tracks[name] = followed(state, name, used, left, view.inputs.now_seconds)
         labels = (("pool", name),)
         samples.append((FAMILIES[0].name, labels, used / (used + left)))
         samples.append((FAMILIES[1].name, labels, track.sustained_ratio))
