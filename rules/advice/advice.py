@@ -71,6 +71,7 @@ PACKAGES = {
     "tune2fs": "e2fsprogs",
     "vgs": "lvm2",
     "xfs_repair": "xfsprogs",
+    "zfs": "zfsutils-linux",
     "zpool": "zfsutils-linux",
 }
 """Debian's package of each program that advice names and that may not be installed."""

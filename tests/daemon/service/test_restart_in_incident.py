@@ -13,7 +13,7 @@ import pytest
 from support.program import Feed, Played, recorded, then_idle
 from support.smtp import Answers, smtp_server
 
-from iowarden.rules.incidents.due import REPLACED_SECONDS
+from iowarden.rules.incidents.mailing import REPLACED_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
