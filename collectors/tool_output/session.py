@@ -157,7 +157,7 @@ def _with_services(output: Output) -> list[Tool | None]:
     tools = _signs("\n".join(others))
     if not tools:
         return [Tool.SERVICES] * len(output.lines)
-    first = is_service.index(True)
+    first = is_service.index(True) if any(is_service) else 0  # the sign alone: damaged lines
     rest = [*_by_signs(others, tools)]
     head = _signs("\n".join(others[:first]))
     return [

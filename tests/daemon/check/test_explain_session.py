@@ -177,3 +177,17 @@ def test_an_output_is_read_in_a_session_as_it_is_alone(kind: str, text: str) -> 
         assert both.alerts == alone.alerts
         assert both.unparsed == alone.unparsed
         assert all(each in both.objects for each in alone.objects)
+
+
+def test_the_head_of_a_mail_without_its_line_hides_nothing_of_what_follows() -> None:
+    """mdadm's own line is damaged: the copy of /proc/mdstat below it is read all the same."""
+    text = (
+        "This is an automatically generated mail message from mdadm\n"
+        "A Fa#rray event had been detected on md device /dev/md0.\n\n"
+        "P.S. The /proc/mdstat file currently contains the following:\n\n"
+        "Personalities : [raid1]\nmd0 : active raid1 sda1[0]\n"
+        "      1953381376 blocks super 1.2 [2/1] [U_]\n\nunused devices: <none>\n"
+    )
+    explained = read(text)
+    assert explained.status == 1
+    assert [each.name for each in explained.objects if each.type == "array"] == ["md0"]
