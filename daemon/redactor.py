@@ -14,7 +14,7 @@ Source: RFC 4648 (base64, base64url, hex), RFC 3986, 2.1 (%XX), RFC 8259, 7 (JSO
 of several lines), RFC 2034, 4 (each of them with an enhanced code).
 Limits: secrets are ASCII, as the loader requires. Encrypted, compressed and hashed ones are not
 recognized, nor what is encoded more than three times in base64 or hex, nor twice if its case was
-changed, nor one with other visible characters between its own.
+changed, nor less than the half of one, nor one with other visible characters between its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MARK = "<secret>"
 MIN_CHARACTERS = 6
 """A shorter secret would be part of many words, which would be replaced with it."""
 MIN_BEGINNING_CHARACTERS = 4
-"""So much of a secret where a text was cut is replaced as well."""
+"""So much of a secret where a text was cut is replaced as well, and more than its half anywhere: a
+server may cut what it repeats, at either end, without a mark."""
 MAX_SECRETS = 256
 """Of the present and earlier configurations; the newest ones."""
 _MAX_LEVELS = 6
@@ -72,6 +73,8 @@ _CUT_UNIT = re.compile(
 _MAX_UNIT_CHARACTERS = 64
 _SHORTENED = re.compile(r"\.\.|\u2026|\*\*|\[\.|\[\u2026")
 """What a server writes for the rest of a text that it cut."""
+_SHORTENED_BEFORE = re.compile(r"(?:\.\.|\u2026|\*\*)\]?\Z")
+"""And in place of its beginning."""
 _JOINING = "\\%&="
 """At the end of a secret it may be read as one unit with what follows."""
 _ESCAPED_BLANKS = frozenset("abfnrtv")
@@ -311,17 +314,31 @@ class _Spellings:
 
 
 def _parts(text: str, words: Iterable[str], *, is_cut: bool) -> Iterator[tuple[int, int]]:
-    """Yield where words are in a text, and where it was cut within one."""
+    """Yield where words are in a text, most of one, and where it was cut within one."""
     for word in words:
-        beginning = word[:MIN_BEGINNING_CHARACTERS]
-        at = text.find(beginning)
-        while at >= 0:
-            pair = (word, text[at : at + len(word)])
-            end = at + len(os.path.commonprefix(pair))  # noqa: RUF071 - by characters
-            is_whole = end - at == len(word)
-            if is_whole or (is_cut and end == len(text)) or _SHORTENED.match(text, end):
-                yield at, end
-            at = text.find(beginning, at + 1)
+        most = max(MIN_CHARACTERS, len(word) // 2 + 1)
+        for begin in _occurrences(text, word[:MIN_BEGINNING_CHARACTERS]):
+            end = begin + _common(word, text[begin : begin + len(word)])
+            is_at_cut = (is_cut and end == len(text)) or _SHORTENED.match(text, end)
+            if end - begin >= most or is_at_cut:
+                yield begin, end
+        for at in _occurrences(text, word[-MIN_BEGINNING_CHARACTERS:]):
+            end = at + MIN_BEGINNING_CHARACTERS
+            begin = end - _common(word[::-1], text[max(end - len(word), 0) : end][::-1])
+            if end - begin >= most or _SHORTENED_BEFORE.search(text[max(begin - 3, 0) : begin]):
+                yield begin, end
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    return len(os.path.commonprefix((one, other)))  # noqa: RUF071 - by characters
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -75,6 +75,33 @@ def test_a_reply_that_is_cut_within_a_secret_shows_no_beginning_of_it(size: int)
         assert secret[:4] not in clean
 
 
+@pytest.mark.parametrize(
+    "around", ["535 refused: {}", "bad '{}'", "{} (cut)", "404 /a/{} [truncated]"]
+)
+@pytest.mark.parametrize("kept", [11, 13, 19])
+def test_most_of_a_secret_without_a_mark_of_its_cut_is_replaced(kept: int, around: str) -> None:
+    """A server repeats what it was sent less some characters, at either end, in any spelling."""
+    secret = "tr0ub4dor-and-3-more"
+    cleaner = Redactor([secret])
+    base64_pair = base64.b64encode(f"\0relay\0{secret}".encode()).decode()
+    for part in (secret[:kept], secret[-kept:]):
+        quoted = "".join(f"%{ord(c):02x}" for c in part)
+        escaped = "".join(f"\\u{ord(c):04x}" for c in part)
+        for spelling in (part, part.upper(), quoted, escaped, part.encode().hex()):
+            clean = cleaner.text(around.format(spelling))
+            assert clean == around.format(MARK), spelling
+    # The last characters of base64 have less than a half of it.
+    clean = cleaner.text(around.format(base64_pair[: kept - len(secret) or None]))
+    assert MARK in clean
+    assert base64_pair[12:24] not in clean
+
+
+@pytest.mark.parametrize("mark", ["...", "..", "\u2026", "**", "[...]"])
+def test_the_end_of_a_secret_behind_the_mark_of_a_cut_is_replaced(mark: str) -> None:
+    """Four characters are enough there, as at the other end."""
+    assert Redactor(["tr0ub4dor-and-3-more"]).text(f"bad {mark}more") == f"bad {mark}{MARK}"
+
+
 def test_a_number_may_follow_html_without_a_semicolon_and_wrapped_digits_an_equals_sign() -> None:
     """The next reply's code, of which the last character of the secret would be read as a part."""
     secret = "tr0ub4dor-and-3-more"
@@ -119,7 +146,7 @@ def test_a_secret_in_another_and_two_that_overlap_are_replaced_whole() -> None:
         "250 2.0.0 Ok: queued as 4WxYzAbCdE",
         "md0: recovery 12.5 % (123/456), /dev/sdb1 [2/1] [U_]",
         "\u00fc\u00df\U0001f511 \udcff \x00\x1b[31m %zz \\ &amp; %",
-        "tr0ub4dor-and-3-mor",
+        "tr0ub4dor-",
         "c2VydmVyIGlzIGJ1c3k=",
         "retry in 10 s... troubled servers: 3 of 7; tr0 and tr0ub4dor",
         "=?utf-8?Q?=41=42?= 116, 114, 48 0x74 0x72 https://a.example/?x=ab%20c&y=%u0041",
@@ -143,7 +170,7 @@ def test_what_is_too_short_or_none_is_not_learnt_and_an_earlier_secret_stays() -
 def test_a_long_reply_is_read_in_one_pass() -> None:
     """A server chooses it: no part of it is tried again and again."""
     cleaner = Redactor(["tr0ub4dor-and-3-more"])
-    for unit in ("%25", "\\", "&amp;", "A", "\r\n", "=\\r", "tr0ub4dor-and-3-mor.", "  "):
+    for unit in ("%25", "\\", "&amp;", "A", "\r\n", "=\\r", "tr0ub4dor-.", "  "):
         text = unit * (64 * 1024 // len(unit)) + "x"
         assert cleaner.text(text) == text
         assert text.startswith(cleaner.text(text, is_cut=True))
