@@ -17,7 +17,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
 from iowarden.rules.faults import CAUSES, HARMS, SYMPTOMS, Fault, Layer
-from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity
+from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity, device_of
 from iowarden.rules.topology.graph import HOST, layer_of
 
 if TYPE_CHECKING:
@@ -266,6 +266,9 @@ class _Causes:
         self._holding = [each for each in causes if each.what.blocks_programs]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
+        for subject in affected:
+            if device := device_of(subject):
+                reached.setdefault(device, []).append(subject)
         for lower, maps in graph.maps.items():
             for name in maps:
                 reached.setdefault(name, []).append(lower)

@@ -18,6 +18,7 @@ from iowarden.rules.topology.device_identity import (
     ARRAY,
     FABRIC,
     adapter_text,
+    device_of,
     host_of,
 )
 
@@ -72,8 +73,11 @@ class StorageGraph:
     _parents_of: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def carries(self, lower: str, upper: str) -> bool:
-        """Whether one object is stacked on another, through whatever is between."""
-        return upper in self.above.get(lower, ())
+        """Whether one object is stacked on another, through whatever is between.
+
+        A file system is on the device that its key names, also where its mount was never seen.
+        """
+        return upper in self.above.get(lower, ()) or lower == (device_of(upper) or None)
 
     def parents_of(self, disk: str) -> tuple[str, ...]:
         """Return what a disk shares with others, the nearest first: its shelf, its adapter."""

@@ -11,6 +11,7 @@ from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Meaning
 from iowarden.rules.incidents import causes, common_parents, incidents
 from iowarden.rules.incidents.causes import Fact
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
+from iowarden.rules.topology.device_identity import file_system_key
 from iowarden.rules.topology.graph import StorageGraph, layer_of, with_shelves
 
 STACK = {
@@ -68,6 +69,14 @@ def test_an_object_explains_only_what_is_above_it() -> None:
     failed = fact(Fault.FAILED, "device md0")
     for other in ("disk a", "adapter host1", "device md1", "device md0"):
         assert not causes.explains(failed, fact(Fault.FAILED, other), GRAPH)
+
+
+def test_a_disk_carries_the_file_system_that_is_named_by_it_though_no_mount_was_seen() -> None:
+    """A stick that was mounted a moment ago is pulled: nothing shows its mount any more."""
+    gone = fact(Fault.GONE, "disk a")
+    error = fact(Fault.FAILED, file_system_key(None, "sda1", "disk a"))
+    other = fact(Fault.FAILED, file_system_key(None, "sdb1", "disk b"))
+    assert causes.explained_by((gone, error, other), {}, (), StorageGraph({})) == {error.key: gone}
 
 
 def test_errors_of_a_disk_with_the_last_copy_explain_what_errors_explain() -> None:
