@@ -14,7 +14,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import loadavg, process_io, tasks
 from iowarden.collectors.procfs.cgroup_limits import read_limits, relevant_groups
 from iowarden.rules.signals.queue import phantom_reads
-from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES
+from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES, PERIOD_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,6 +97,7 @@ class TaskPolls:
     _followed_seconds: float = FOLLOWED_SECONDS
     _blocked_seconds: int = 0
     _last_poll_seconds: float = float("-inf")
+    _last_followed_seconds: float = float("-inf")
     _polls_in_row: int = 0
     _has_backlog: bool = False
     _last_sweep_seconds: float = float("-inf")
@@ -159,10 +160,13 @@ class TaskPolls:
         if elapsed > BUSY_SECONDS + 1.0:
             self._polls_in_row = 0
         is_answered = self._polls_in_row >= FIRST_POLLS and elapsed >= FOLLOWED_SECONDS
-        if is_answered and changes.tasks and not is_followed:
+        # The last change may be of when those waited whose wait has just ended: it is seen late.
+        is_after_waits = changes.last_seconds > self._last_followed_seconds + PERIOD_SECONDS
+        if is_answered and changes.tasks and not is_followed and is_after_waits:
             self._refute(now)
         if is_followed:
             self._refuted_seconds = REFUTED_SECONDS
+            self._last_followed_seconds = now
         # Only a second poll soon after the first one shows whether a wait goes on.
         is_near = is_followed or self._polls_in_row < FIRST_POLLS
         if elapsed < (self._followed_seconds if is_near else BUSY_SECONDS) - EARLY_SECONDS:

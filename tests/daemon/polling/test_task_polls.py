@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from support.blocked import task
@@ -12,6 +13,9 @@ from support.memory import Memory
 from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.daemon.polling.task_polls import BUSY_SECONDS, FOLLOWED_SECONDS, TaskPolls
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, PERIOD_SECONDS, next_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HOUR_SECONDS = 3600
 READ_AFTER_SECONDS = 3
@@ -22,12 +26,14 @@ def polled_seconds(
     running: list[int],
     blocked: list[int] | None = None,
     followed_from: int | None = None,
+    freezes: Sequence[range] = (),
 ) -> list[int]:
     """Return the seconds in which a poll is due, of as many as there are values of `active`.
 
     `active` are the tasks that the kernel counts into the load average at that second, `running`
-    and `blocked` those of '/proc/stat'; `followed_from`: polls see a wait from that second on. The
-    load average is read 3 s after each of its changes, and each second after a suspicious one.
+    and `blocked` those of '/proc/stat'; `followed_from`: polls see a wait from that second on;
+    `freezes`: those in them do. The load average is read 3 s after each of its changes, and each
+    second after a suspicious one.
     """
     polls, load1, due, changes = TaskPolls(), 0.0, [], NO_CHANGES
     for second, (at_tick, run) in enumerate(zip(active, running, strict=True)):
@@ -37,6 +43,7 @@ def polled_seconds(
         if second % PERIOD_SECONDS == READ_AFTER_SECONDS or is_early:
             changes = next_changes(changes, round(load1, 2), run, float(second))
         is_followed = followed_from is not None and bool(due) and second > due[0] >= followed_from
+        is_followed = is_followed or any(due and due[-1] in freeze for freeze in freezes)
         count = 0 if blocked is None else blocked[second]
         if polls.is_due(
             count, float(second), changes=changes, is_followed=is_followed, is_suspected=False
@@ -80,6 +87,20 @@ def test_what_was_refuted_is_forgotten_when_it_has_ended() -> None:
     active = [1] * 600 + [0] * 65 + [1] * 60
     due = [second for second in polled_seconds(active, [1] * len(active)) if second >= 665]
     assert due[0] <= 685
+
+
+@pytest.mark.parametrize("end", range(72, 78))
+@pytest.mark.parametrize("pause", [15, 20, 25])
+def test_who_waited_in_a_freeze_is_no_refutation_of_the_next_one(end: int, pause: int) -> None:
+    """A snapshot of 12 s, and soon after it a file system that stays frozen.
+
+    Once nobody waits any more the last load average still shows who did: that they do not wait now
+    does not mean that so many active tasks are no reason to look.
+    """
+    again = range(end + pause, end + pause + 75)
+    active = [2 if 60 <= second < end or second in again else 0 for second in range(again.stop)]
+    due = polled_seconds(active, [1] * len(active), freezes=(range(60, end), again))
+    assert next(second for second in due if second >= again.start) <= again.start + 11
 
 
 def test_a_task_in_io_schedule_is_polled_in_its_second_second() -> None:
