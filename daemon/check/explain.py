@@ -167,7 +167,7 @@ class Explanation:
         return NOTHING_WRONG
 
     def _is_asleep(self) -> bool:
-        """Whether a drive was not checked because it slept: nothing is known of it."""
+        """Whether a drive was not checked because it slept."""
         return any(each.vendor_state == ReadStatus.ASLEEP for each in self.objects)
 
     def summary(self) -> str:
