@@ -68,6 +68,8 @@ FAMILIES = (
     ),
 )
 
+NEGLIGIBLE_BYTES = 1 << 20
+"""What a process moved before its threads were read for the first time."""
 Key = tuple[int, int]
 """Process ID and start: the number alone may be used again."""
 
@@ -235,15 +237,19 @@ def _calls_difference(
 
 
 def thread_increases(before: Sweep, after: Sweep) -> dict[int, dict[int, int]]:
-    """Return what each thread moved between two sweeps, by process; of those that both read. Pure.
+    """Return what each thread moved between two sweeps, by process. Pure.
 
-    A thread that the first sweep did not see began after it.
+    A thread that the first sweep did not see began after it. Of a process whose threads it did not
+    read, because it had moved next to nothing or did not exist, all that they moved is new.
     """
     earlier = {(one.process, one.thread): one.moved_bytes for one in before.threads}
     processes = {one.process for one in before.threads}
+    large = {
+        one.pid for one in before.processes if one.read_bytes + one.write_bytes > NEGLIGIBLE_BYTES
+    }
     found: dict[int, dict[int, int]] = {}
     for one in after.threads:
-        if one.process in processes:
+        if one.process in processes or one.process not in large:
             moved = one.moved_bytes - earlier.get((one.process, one.thread), 0)
             found.setdefault(one.process, {})[one.thread] = max(moved, 0)
     return found

@@ -118,11 +118,24 @@ def test_the_threads_of_the_largest_processes_are_read_one_by_one() -> None:
 
 
 def test_what_threads_moved_is_known_where_both_sweeps_read_their_process() -> None:
-    """A thread of later on began after the first sweep."""
-    before = Sweep(100.0, (), threads=(ThreadIo(812, 812, 4096), ThreadIo(7, 7, 10)))
-    threads = (ThreadIo(812, 812, 8192), ThreadIo(812, 900, 50), ThreadIo(9, 9, 10))
+    """A thread of later on began after the first sweep; so did those of a process that is new.
+
+    Of one that had moved much before, and whose threads the first sweep did not read, nothing is
+    known.
+    """
+    old = ProcessIo(9, 400, 1, "mysqld", "", 0, 1 << 30, 0)
+    small = ProcessIo(30, 400, 1, "ledger", "", 4096, 8192, 0)
+    before = Sweep(100.0, (old, small), threads=(ThreadIo(812, 812, 4096), ThreadIo(7, 7, 10)))
+    threads = (
+        *(ThreadIo(812, 812, 8192), ThreadIo(812, 900, 50), ThreadIo(9, 9, 10)),
+        *(ThreadIo(30, 30, 1 << 29), ThreadIo(30, 31, 4096), ThreadIo(40, 41, 4096)),
+    )
     after = Sweep(115.0, (), threads=threads)
-    assert thread_increases(before, after) == {812: {812: 4096, 900: 50}}
+    assert thread_increases(before, after) == {
+        812: {812: 4096, 900: 50},
+        30: {30: 1 << 29, 31: 4096},
+        40: {41: 4096},
+    }
 
 
 @pytest.mark.parametrize(
