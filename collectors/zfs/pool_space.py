@@ -38,7 +38,8 @@ class PoolSpace:
 def parse_space(text: str) -> PoolSpace:
     """Return the space of one pool. Errors: ParseError."""
     match = _LINE.fullmatch(text.strip("\n"))
-    if match is None or not int(match[1]) or int(match[2]) > int(match[1]):
+    is_empty = match is None or not int(match[1]) or not int(match[2]) + int(match[3])
+    if match is None or is_empty or int(match[2]) > int(match[1]):
         raise ParseError(
             "'zpool list': expected size, allocated and free bytes and the fragmentation in"
             f" percent, separated by tabs, got {text[:120]!r}"

@@ -38,6 +38,8 @@ def test_a_part_of_the_free_space_is_no_dataset_s(size: int, free: int, unreserv
         "-\t-\t-\t-\n",
         "",
         "0\t0\t0\t-\n",
+        "1000\t0\t0\t0\n",
+        "0\t0\t5\t0\n",
         "1000\t1100\t0\t0\n",
         "186G\t150G\t36G\t31%\n",
         "1000\t900\t100\t31\n2000\t900\t1100\t2\n",
