@@ -92,7 +92,7 @@ _LINK = (
     r"|failure|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed"
     r"|error)|connectivity lost|lost (?:connection|link))"
 )
-_FEATURE = r": (?:[A-Z][\w/]*|over|for|with|and| )+ (?:enabled|disabled)$"
+_FEATURE = r": (?:(?:[A-Z][\w/]*|over|for|with|and|) )+(?:enabled|disabled)$"
 """What firmware supports, at each start. Source: smartpqi_init.c, pqi_firmware_feature_status."""
 _LINK_UP = r"(?:\bLink Up Event|\bLOOP UP detected|\bLINK UP \(|: Link up$)"
 """Source: lpfc_hbadisc.c, qla_isr.c, qedf_main.c, fnic_fcs.c."""

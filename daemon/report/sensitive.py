@@ -89,7 +89,7 @@ _LABELLED = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _WWN_NUMBER = re.compile(r"(?:wwn|eui64).{0,80}?\b(?:ext_)?id[\\\"]*\s*:\s*(\d{4,})", re.DOTALL)
-_PATH = re.compile(r"/[^\s,:;=\"'\\()\[\]{}<>|*?]+(?:/[^\s,:;=\"'\\()\[\]{}<>|*?]*)*")
+_PATH = re.compile(r"/[^\s,:;=\"'\\()\[\]{}<>|*?]+")
 _REMOTE = re.compile(r"(?:^|\s)(?://([^/\s]+)/|([A-Za-z0-9][\w.-]*):/(?!/))")
 _NETWORK_KEYS = frozenset({"host", "hosts", "server", "hello", "listen", "targets", "instance"})
 _PEOPLE_KEYS = frozenset({"user", "from", "to"})

@@ -31,7 +31,7 @@ _COMMAND_INDENT = 4
 """A line of text with at least so much indent is a command to copy."""
 _TITLE = re.compile(r"[a-z ]+: ")
 _SPACED = re.compile(r" *[^ ]+")
-_ARGUMENTS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
+_ARGUMENTS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)++")
 
 
 def lines(sections: Iterable[str | Table], width: int) -> list[Text]:

@@ -28,7 +28,7 @@ class Token:
     position: int
 
 
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*+")
 _IDENTIFIER = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _WORD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OPERATOR = re.compile(r"==|!=|<=|>=|=(?!~)|[-+*/%^(){\[\],<>@]")
