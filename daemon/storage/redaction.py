@@ -40,7 +40,11 @@ _FOUND = (
     ("at", r"(?<=[0-9A-Za-z]@)[0-9A-Za-z][0-9A-Za-z.-]*"),
     ("home", r"(?:(?<=/home/)|(?<=/media/)|(?<=/users/))[^/\s,'\"]+"),
     ("labelled", rf"(?i:serial|wwn|wwid|uuid)[A-Za-z_ -]{{0,20}}[:=]\s{{0,8}}{_WORD}"),
-    ("address", rf"(?<![0-9A-Fa-f:.])[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*{_END}"),
+    # No group of an address has five digits: a serial number of hexadecimal ones has.
+    (
+        "address",
+        rf"(?<![0-9A-Fa-f:.])(?![0-9A-Fa-f:.]*{_HEX}{{5}})[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*{_END}",
+    ),
     ("number", rf"(?<![0-9A-Za-z.])\d{{1,3}}(?:\.\d{{1,3}}){{3}}{_END}"),
     ("cifs", r"(?<=//)[^/\s:@'\"]+"),
     ("nfs", r"(?<=[\s@'\"])[A-Za-z0-9][A-Za-z0-9._-]*(?=:/(?!/))"),

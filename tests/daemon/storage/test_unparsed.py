@@ -302,6 +302,17 @@ def test_a_file_that_is_a_serial_number_is_one_whatever_it_looks_like() -> None:
     assert text.endswith("\n\nSERIAL0001\nSERIAL0002 SERIAL0003\n")
 
 
+@pytest.mark.parametrize("around", ["{}: read error", "disk:{} failed", "a {}:{} b", "{}:"])
+def test_a_serial_number_of_hexadecimal_digits_is_no_address(around: str) -> None:
+    """Beside a colon it was taken for a part of an IPv6 address, and stayed."""
+    assert "AB000731" not in redact(around.format("AB000731", "AB000731"))
+
+
+def test_the_address_before_a_port_of_five_digits_does_not_survive() -> None:
+    """192.0.2.7:50123 is what logs have of an NFS client."""
+    assert "198.51.100.7" not in redact("from 198.51.100.7:50123")
+
+
 SERIALS = st.from_regex(r"[A-Z]{2}[A-Z0-9]{6,18}", fullmatch=True).filter(
     lambda s: any(c.isdigit() for c in s)
 )
