@@ -35,7 +35,6 @@ KINDS = {
 }
 _CODES = {kind: meaning.partition(":")[0] for kind, meaning in KINDS.items() if ":" in meaning}
 _STOPPED = frozenset({"clear", "inactive"})
-_SYNCHRONISING = frozenset({"recover", "reshape", "resync", "check", "repair"})
 
 
 def md_events(
@@ -134,8 +133,7 @@ def _array(old: MdArray, new: MdArray) -> Iterator[tuple[str, str, str, str]]:
 
 def _running(array: MdArray) -> str | None:
     """Return the synchronization that runs; one that waits for another array did not begin."""
-    runs = array.sync_action in _SYNCHRONISING and not array.sync_wait
-    return array.sync_action if runs else None
+    return array.sync_action if array.is_synchronizing else None
 
 
 def _degraded(array: MdArray) -> tuple[str, str, str, str]:

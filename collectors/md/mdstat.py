@@ -29,6 +29,10 @@ PATH = "/proc/mdstat"
 DIRECTORY = "/sys/block"
 
 
+SYNC_ACTIONS = frozenset({"check", "recover", "repair", "reshape", "resync"})
+"""Values of sync_action that read or write all of an array. Source: kernel, admin-guide/md.rst."""
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayMember:
     """A member of an array. None: not reported.
@@ -121,6 +125,11 @@ class MdArray:
     """
     layout: int | None = None
     """Of a raid10: its near copies, far copies * 256, and flags; see block_devices.copies."""
+
+    @property
+    def is_synchronizing(self) -> bool:
+        """Whether all of it is read or written now: one that waits for another array is not."""
+        return self.sync_action in SYNC_ACTIONS and not self.sync_wait
 
     @property
     def is_container(self) -> bool:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH, ZFS
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.md.mdstat import SYNC_ACTIONS
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules import faults, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart_health import excess_celsius
-from iowarden.rules.topology.redundancy import BUILDING
 from iowarden.rules.topology.stack import DeviceStack, has_nvme_paths, path_maps
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def weak_array(arrays: Mapping[str, MdArray], host: str, topology: Topology) -> 
     Of md and ZFS; whether a volume of LVM or a btrfs has its redundancy is not known.
     """
     for name, array in sorted(arrays.items()):
-        building = array.sync_action in BUILDING or array.sync_action in {"check", "repair"}
+        building = array.sync_action in SYNC_ACTIONS
         if not array.degraded and not building:
             continue
         members = (topology.whole(member.device) for member in array.members)

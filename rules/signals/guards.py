@@ -128,8 +128,6 @@ _DISCARD_CALLS = (
     "fat_trim_fs",
 )
 """A program with one of these was started to discard; else a file system does it meanwhile."""
-_SYNCED = frozenset({"resync", "recover", "check", "repair", "reshape"})
-"""Values of sync_action. Source: kernel, admin-guide/md.rst."""
 
 
 class HostKind(NamedTuple):
@@ -217,7 +215,7 @@ def discarding(tasks: Iterable[BlockedTask], topology: Topology) -> frozenset[st
 
 def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> frozenset[str]:
     """Return the leaf devices below arrays that synchronize, check or rebuild."""
-    syncing = [name for name, each in (arrays or {}).items() if each.sync_action in _SYNCED]
+    syncing = [name for name, array in (arrays or {}).items() if array.is_synchronizing]
     return frozenset(leaf for name in syncing for leaf in leaves_below(topology, name))
 
 

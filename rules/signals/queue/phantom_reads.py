@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import activity
+from iowarden.rules.signals import activity, guards
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
 from iowarden.rules.signals.queue import volume
 from iowarden.rules.signals.signal import SignalGroup
@@ -80,10 +80,13 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         return replace(state, sustained=held, means=None, samples=None), samples
     if means is state.means:
         return state, state.samples
-    checked = volume.checked(topology, view.inputs.snapshot.md or {}) | view.inputs.scanned
+    rebuilding = guards.rebuilding(view.inputs.snapshot.md, topology)
     devices = activity.activities(means)
     judged = {
-        name: devices[name] for name in state.identities if name in devices and name not in checked
+        name: devices[name]
+        for name in state.identities
+        if name in devices and name not in view.inputs.scanned
+        if rebuilding.isdisjoint(activity.leaves_below(topology, name))
     }
     scarce = _scarce_pages(state.memory, vmstat, meminfo)
     reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]

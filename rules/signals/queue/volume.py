@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Md, Topology
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.block.scsi import ScsiTopology
-    from iowarden.collectors.md.mdstat import MdArray
 
 RAID_DRIVERS = frozenset(
     (
@@ -51,15 +50,6 @@ class StackedVolume:
     stripe_bytes: int | None
     """One chunk of every data disk."""
     read_ahead_bytes: int | None
-
-
-def checked(topology: Topology, arrays: Mapping[str, MdArray]) -> frozenset[str]:
-    """Return the devices that share disks with an array that is checked, rebuilt or reshaped."""
-    busy = {name for name, array in arrays.items() if array.sync_action not in {None, "idle"}}
-    if not busy:
-        return frozenset()
-    touched = busy.union(*(members(topology, name) for name in busy))
-    return frozenset(n for n in topology.devices if not touched.isdisjoint(members(topology, n)))
 
 
 def tops(topology: Topology) -> tuple[str, ...]:

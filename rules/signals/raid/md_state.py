@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
 """Levels that mdadm creates one member short, except in containers. Source: mdadm 4.6, Create.c."""
-_SYNCHRONISING = BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
 WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
@@ -51,7 +50,7 @@ def _array_changes(
             continue
         yield from _access(remembered, array, labels, now)
         yield from _members(remembered, array, now)
-        if array.sync_action in _SYNCHRONISING and not array.sync_wait:
+        if array.is_synchronizing:
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
             yield "iowarden_md_sync_running_ratio", (pair, *labels), ratio

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib.resources
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.machine import disk, topology
 
+from iowarden.collectors.md.mdstat import SYNC_ACTIONS, MdArray
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules import signals
 from iowarden.rules.promql.ast import Selector, children
@@ -18,7 +20,7 @@ from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
-from iowarden.rules.signals.guards import MEANINGS, Guard, discarding, min_seconds
+from iowarden.rules.signals.guards import MEANINGS, Guard, discarding, min_seconds, rebuilding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,6 +202,25 @@ def test_a_path_stalls_from_the_time_on_that_its_map_permits() -> None:
     state = device.DeviceState({"sda": device.DeviceProgress(1)}, kinds=kinds)
     assert device.threshold_seconds(state, "sda") == 45
     assert device.threshold_seconds(state, "sdb") == 10, "a disk that is not known yet"
+
+
+@pytest.mark.parametrize("action", sorted(SYNC_ACTIONS))
+def test_only_the_disks_of_an_array_that_synchronizes_now_have_the_guard(action: str) -> None:
+    """md1 waits until md0, on the same disks, is done; md2 is frozen; md3 does nothing."""
+    usual = MdArray("md0", "raid1", "clean", 2, 0, action, 0.5, None, None, None, None, ())
+    arrays = {
+        "md0": usual,
+        "md1": dataclasses.replace(usual, name="md1", sync_wait="DELAYED"),
+        "md2": dataclasses.replace(usual, name="md2", sync_action="frozen"),
+        "md3": dataclasses.replace(usual, name="md3", sync_action=None),
+    }
+    disks = [disk(f"sd{letter}") for letter in "abcdefgh"]
+    mirrors = [
+        disk(f"md{number}", leaf=False, slaves=tuple(own.name for own in disks[2 * number :][:2]))
+        for number in range(4)
+    ]
+    assert rebuilding(arrays, topology(*disks, *mirrors)) == {"sda", "sdb"}
+    assert rebuilding(None, topology(*disks)) == frozenset()
 
 
 DISCARDS = ("submit_bio_wait", "blkdev_issue_discard", "btrfs_issue_discard", "btrfs_finish_extent")
