@@ -63,6 +63,8 @@ class Fault(enum.StrEnum):
     SUPERBLOCK = "superblock not written"
     UNREADABLE = "not readable"
     """SMART data, what a collector reads, or a line of the kernel's log that is not recognized."""
+    KILLED = "programs killed"
+    """By the kernel, for lack of memory: no fault of storage, and no symptom of one."""
     SETTING = "setting"
     ITSELF = "fault of iowarden"
     OTHER = "other"
@@ -81,7 +83,7 @@ SYMPTOMS = frozenset(
     )
 )
 """No cause of anything; in an incident that has a cause, no reason for a mail."""
-CAUSES = frozenset(Fault) - SYMPTOMS - {Fault.SETTING, Fault.ITSELF, Fault.OTHER}
+CAUSES = frozenset(Fault) - SYMPTOMS - {Fault.KILLED, Fault.SETTING, Fault.ITSELF, Fault.OTHER}
 THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
 """Data are at risk now, and what was advised before may destroy them. See `Meaning.threatens`."""
 TOO_FEW_MEMBERS = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
@@ -318,8 +320,8 @@ RULES = _table(
 
 CLASSES: Mapping[str, Meaning] = {
     Condition.HUNG_TASK: Meaning(Fault.HUNG),
-    # No symptom: beside the freeze that it ends it is news.
-    Condition.OOM_KILL: Meaning(Fault.ERRORS),
+    # Beside the freeze that it ends it is news.
+    Condition.OOM_KILL: Meaning(Fault.KILLED),
     Condition.COMMAND_TIMEOUT: Meaning(Fault.RESETS, _D),
     Condition.DISK_FAILING: Meaning(Fault.ERRORS, _D),
     Condition.CONTROLLER_EVENT: Meaning(Fault.ERRORS, _A),

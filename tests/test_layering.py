@@ -282,7 +282,7 @@ collectors.raid.mpt: machine model program raid.backend raid.controller raid.out
     raid.states smart
 collectors.raid.smartarray: machine model program raid.backend raid.controller raid.output
     raid.pci_hosts raid.states smart
-collectors.kmsg: event machine model probe_reply raid.megaraid source
+collectors.kmsg: event kernel machine model probe_reply raid.megaraid source
 collectors.raid.vendors: machine raid.backend
 collectors.registry: block competing_monitors device_mapper filesystem kernel kmsg md procfs
     raid.controller smart source zfs
@@ -313,7 +313,7 @@ rules.faults: conditions
 rules.tuning: conditions
 rules.rulefile: promql scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
-rules.signals.queue: signals.activity signals.signal signals.sustained
+rules.signals.queue: signals.activity signals.guards signals.signal signals.sustained
 rules.alerting: promql rulefile severity yaml_nodes
 rules.io_usage: conditions faults quantity
 rules.topology: faults quantity smart
@@ -328,7 +328,8 @@ rules.signals.writeback: signals.activity signals.device signals.guards signals.
     signals.signal
 rules.signals.waits: signals.activity signals.device signals.guards signals.queue signals.signal
     signals.writeback
-rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
+rules.events: advice alerting conditions faults incidents notice quantity severity topology
+    yaml_nodes
 rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
     topology
 rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology

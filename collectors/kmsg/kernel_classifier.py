@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.kernel.oom_kill import OomReport
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.kmsg.kernel_patterns import KindAndFields, shape
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -72,6 +73,7 @@ class Classifier(NamedTuple):
     """What is at or behind each PCI address (kernel_pci.storage_addresses)."""
     full: tuple[str, float | None] = ("", None)
     """The file system that last reported that it has no space, and when."""
+    lack_of_memory: OomReport = OomReport()
 
 
 Taken = tuple[Classifier, KindAndFields | None]

@@ -25,6 +25,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kernel import oom_kill
 from iowarden.collectors.kmsg.kernel_ata import ata_line, registers
 from iowarden.collectors.kmsg.kernel_block import device_first, request_error
 from iowarden.collectors.kmsg.kernel_classifier import (
@@ -48,7 +49,7 @@ from iowarden.collectors.kmsg.kernel_kinds import (
     UNRECOGNIZED_CRITICAL,
     UNRECOGNIZED_ERROR,
 )
-from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields, located
+from iowarden.collectors.kmsg.kernel_patterns import EXEMPT, LEAD, LEADS, Fields, located
 from iowarden.collectors.kmsg.kernel_pci import LEADS as PCI_LEADS
 from iowarden.collectors.kmsg.kernel_pci import pci_line
 from iowarden.collectors.kmsg.kernel_scsi import (
@@ -221,6 +222,18 @@ def _line_reader(text: str) -> LineReader | None:
     return None
 
 
+def _oom_line(state: Classifier, line: KernelLine, text: str) -> Taken:
+    """Parse a line about a lack of memory, which may say which program was killed."""
+    taken = oom_kill.next_report(state.lack_of_memory, line.monotonic_seconds, text)
+    if taken is None:
+        return shaped(state, line, text)
+    report, kill = taken
+    state = state._replace(lack_of_memory=report)
+    if kill is None:
+        return state, EXEMPT
+    return state, (kill.kind, {"code": kill.program, "place": kill.place})
+
+
 def _event(
     state: Classifier, line: KernelLine, text: str, kind: str, fields: Fields
 ) -> tuple[Classifier, StorageEvent]:
@@ -263,6 +276,7 @@ _LINE_READERS: dict[str, LineReader] = {
     **dict.fromkeys(("Info", "Current", "Deferred"), old_sense),
     "ata": ata_line,
     "res": registers,
+    **dict.fromkeys(oom_kill.LEADS, _oom_line),
     **dict.fromkeys(PCI_LEADS, pci_line),
     **dict.fromkeys(FILE_SYSTEM_LEADS, file_system_line),
     **dict.fromkeys(ZFS_LEADS, zfs_line),

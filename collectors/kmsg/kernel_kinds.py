@@ -93,6 +93,7 @@ KINDS = {
     # tasks
     "hung_task": "a task is blocked longer than hung_task_timeout_secs",
     "oom_kill": "the kernel killed a program because the host had no memory left",
+    "oom_kill_group": "the kernel killed a program at the memory limit of its control group",
     # adapters
     "hba_aen": "an event of a RAID controller, with its code and severity",
     "hba_log_info": "a code of an LSI adapter's firmware; querying the adapter also triggers it",

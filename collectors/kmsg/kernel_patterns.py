@@ -122,15 +122,6 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "hung_task",
         ),
     ),
-    "Out": (
-        (
-            (
-                r"Out of memory(?: \(oom_kill_allocating_task\))?: Kill(?:ed)? process"
-                r" (?P<code>\d{1,10} \(.{1,64}?\)) (?:total-vm:|score )"
-            ),
-            "oom_kill",
-        ),
-    ),
     "3w": (
         (
             (
@@ -566,7 +557,7 @@ def _shapes(leads: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def located(found: KindAndFields, text: str) -> KindAndFields:
     """Return an event with a location, from any name in its text if its row captured none."""
-    if found[0] in {_NOTHING, HARMLESS, "hung_task", "oom_kill"} or _WHERE & found[1].keys():
+    if found[0] in {_NOTHING, HARMLESS, "hung_task"} or _WHERE & found[1].keys():
         return found
     kind, fields = found
     if (name := _SOMEWHERE.search(text)) is not None:

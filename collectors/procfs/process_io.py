@@ -440,6 +440,11 @@ def unit_of(text: str) -> str:
     return _printable(both[0].removeprefix("/")) if both else ""
 
 
+def unit_of_group(path: str) -> str:
+    """Return the innermost systemd unit of a control group, else its path."""
+    return unit_of(f"0::{path}") or path
+
+
 def _printable(text: str) -> str:
     """Return a name of anybody's choice as printable text; others are '?'."""
     text = text[:_MAX_NAME]

@@ -170,6 +170,7 @@ class DeviceTracker:
             fabrics=self._fabrics,
             dependents=self.dependents,
             redundancies=self._signals.redundancies(),
+            waiting_groups=self._signals.harm().waiting_groups(),
         )
 
     def present(self, subject: str) -> bool:

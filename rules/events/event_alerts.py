@@ -10,9 +10,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kernel import oom_kill
 from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.md import md_events
+from iowarden.collectors.procfs.process_io import unit_of_group
 from iowarden.rules.advice.advice import PART
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.events import controller_clock, hung
@@ -27,6 +29,7 @@ from iowarden.rules.events.event_state import (
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.incidents.model import BASELINE
+from iowarden.rules.quantity import size
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
 from iowarden.rules.topology.stack import FILE_SYSTEM
@@ -187,13 +190,27 @@ def _event_text(event: StorageEvent) -> str:
         return f"array {event.place} marked its member {event.device} as faulty"
     if event.kind == KICKED and event.device and event.place:
         return f"array {event.place} was assembled without its member {event.device}"
-    if event.kind == "oom_kill" and event.code:
-        pid, _, name = event.code.partition(" ")
-        return f"the kernel killed {name.strip('()')} (pid {pid}) for lack of memory"
+    if event.kind in oom_kill.KINDS and event.code:
+        return _killed(event)
     if event.kind in _REMOVALS and (removed := _REMOVED.search(event.text)):
         return f"a host adapter lost the device with the address 0x{removed['address']}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
+
+
+def _killed(event: StorageEvent) -> str:
+    """Return which program the kernel killed, and at which limit of a control group."""
+    pid, _, name = event.code.partition(" ")
+    killed = f"the kernel killed {name[1:-1]} (pid {pid})"
+    if event.kind != oom_kill.GROUP_KILL:
+        return f"{killed} for lack of memory"
+    at_limit = oom_kill.group_at_limit(event.place)
+    if at_limit is None:
+        return f"{killed} at the memory limit of its control group"
+    limit = (
+        f"{at_limit.file} ({size(at_limit.limit_bytes)})" if at_limit.file else "the memory limit"
+    )
+    return f"{killed} at {limit} of {unit_of_group(at_limit.group)}"
 
 
 def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:

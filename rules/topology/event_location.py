@@ -16,7 +16,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kernel import oom_kill
 from iowarden.collectors.kmsg import kernel_btrfs
+from iowarden.collectors.procfs.process_io import unit_of_group
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import alert_subject, device_identity, slots
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.filesystem.mountinfo import Mount
+    from iowarden.collectors.kernel.oom_kill import GroupAtLimit
     from iowarden.collectors.raid.controller import Controller
 
 
@@ -115,12 +118,29 @@ def _at_place(index: DeviceIndex, event: StorageEvent) -> EventPlace:
         return EventPlace(alert_subject.pool(event.place))
     if not event.place:
         return EventPlace(Identity("", ""))
+    if (at_limit := oom_kill.group_at_limit(event.place)) is not None:
+        return _of_group(index, at_limit)
     number = _NUMBER.fullmatch(event.place)
     if number is None or index.whole(number[1]) is not None:
         return _at_name(index, number[1] if number else event.place)
     if event.place != number[1]:  # of a task: the program is what its alert is about
         return EventPlace(Identity("", ""))
     return EventPlace(Identity(f"device {number[1]}", f"{number[1]} (block device)"))
+
+
+def _of_group(index: DeviceIndex, at_limit: GroupAtLimit) -> EventPlace:
+    """Return what the programs of a control group wait for; itself, where they do not.
+
+    The kill ends what they wait for: it belongs to the same incident. No disk has to do with it.
+    """
+    waiting = index.map.waiting_groups
+    devices = [waiting[group] for group in waiting if at_limit.contains(group)]
+    if not devices:
+        return EventPlace(
+            Identity(f"control group {at_limit.group}", unit_of_group(at_limit.group))
+        )
+    name = min(devices)  # the host before a device: there they wait for memory
+    return EventPlace(_at_name(index, name).identity if name else Identity("", ""))
 
 
 def _only_snapshot(index: DeviceIndex) -> EventPlace:

@@ -46,7 +46,8 @@ class DeviceMap:
     is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by the
     names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
     iSCSI; `dependents` is the storage stack now and until lately; `redundancies` is by
-    technology and object what survives how many more disks.
+    technology and object what survives how many more disks; `waiting_groups` are the control
+    groups of the programs in open freezes, with the device that they wait for ('' the host).
     """
 
     topology: Topology | None = None
@@ -62,6 +63,7 @@ class DeviceMap:
     fabrics: frozenset[str] = frozenset()
     dependents: Dependents = NO_DEPENDENTS
     redundancies: Mapping[tuple[str, str], Redundancy] = field(default_factory=dict)
+    waiting_groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

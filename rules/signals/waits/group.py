@@ -107,6 +107,15 @@ class HarmState:
     limits: Mapping[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
     """By device, the limits of control groups that make the last victims wait."""
 
+    def waiting_groups(self) -> dict[str, str]:
+        """Return the control groups of victims in open series, with the device of each freeze."""
+        return {
+            line.split(":", 2)[2]: name
+            for name, (_, harm) in sorted(self.last_harms.items(), reverse=True)
+            for victim in harm.victims
+            for line in victim.wait.task.groups
+        }
+
     def is_seen(self, now: float) -> bool:
         """Whether it is known who waits: a poll saw it lately, with the system call."""
         return now - self.seen_seconds <= SEEN_SECONDS

@@ -242,7 +242,17 @@ EXAMPLES = {
     ),
     "oom_kill": (
         "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, oom_score_adj:0",
-        "Out of memory: Kill process 812 (my (odd) name) score 905 or sacrifice child",
+        (
+            "Out of memory: Kill process 812 (my (odd) name) score 905 or sacrifice child\n"
+            "Killed process 812 (my (odd) name) total-vm:91204kB, anon-rss:80120kB, file-rss:0kB"
+        ),
+    ),
+    "oom_kill_group": (
+        "Memory cgroup out of memory: Killed process 2481 (python3) total-vm:8123400kB",
+        (
+            "Memory cgroup out of memory: Kill process 812 (java) score 905 or sacrifice child\n"
+            "Killed process 812 (java) total-vm:91204kB, anon-rss:80120kB, file-rss:0kB"
+        ),
     ),
     "hba_aen": (
         "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3.",

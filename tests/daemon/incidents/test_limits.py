@@ -294,7 +294,65 @@ def test_the_oom_kill_that_ends_a_swap_storm_is_in_its_incident(tmp_path: Path) 
     assert first["X-Iowarden-Incident"] == second["X-Iowarden-Incident"]
 
 
-def swapping(second: int, uptime: float) -> dict[str, str]:
+def killed(group: str, program: str, number: int) -> list[str]:
+    """Return what Linux 6.1 prints when it kills a program at memory.max of its control group."""
+    sizes = "total-vm:812340kB, anon-rss:198120kB, file-rss:0kB, shmem-rss:0kB, UID:33"
+    where = "constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0"
+    who = f"task_memcg={group},task={program},pid={number},uid=33"
+    return [
+        f"{program} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "memory: usage 204800kB, limit 204800kB, failcnt 4563",
+        "swap: usage 1024kB, limit 9007199254740988kB, failcnt 0",
+        f"Memory cgroup stats for {group}:",
+        f"oom-kill:{where},oom_memcg={group},{who}",
+        f"Memory cgroup out of memory: Killed process {number} ({program}) {sizes}",
+    ]
+
+
+def test_a_kill_at_the_limit_of_the_group_that_waits_is_in_its_incident(tmp_path: Path) -> None:
+    """The limit is that of the slice above; the second mail has program, slice, file and value."""
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    kernel = Kernel(live)
+    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
+    with watched(tmp_path, live) as host:
+        for second in range(90):
+            live.change(swapping(second, live.uptime(), "/shop.slice/php.service"))
+        kernel.says(*killed("/shop.slice", "php-fpm", 901))
+        mails = host.wait(70)
+    first, second = mails
+    assert "memory is swapped all the time" in text(first)
+    said = "the kernel killed php-fpm (pid 901) at memory.max (200 MiB) of shop.slice"
+    assert said in " ".join(text(second).split())
+    assert first["X-Iowarden-Incident"] == second["X-Iowarden-Incident"]
+
+
+def test_a_kill_in_another_group_than_the_one_that_waits_is_an_incident_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """A service at its limit beside a storm has nothing to do with it; its own kills are one.
+
+    Its name has a backslash, which the kernel escapes once more.
+    """
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    kernel = Kernel(live)
+    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
+    with watched(tmp_path, live) as host:
+        for second in range(90):
+            live.change(swapping(second, live.uptime(), "/shop.slice/php.service"))
+        for number in range(3):
+            kernel.says(*killed("/system.slice/mail\\x5cx2dfilter.service", "rspamd", 700 + number))
+        mails = host.wait(70)
+    first, second = mails
+    assert str(second["Subject"]).startswith("[WARNING]")
+    assert "mail\\x2dfilter.service" in str(second["Subject"])
+    assert "rspamd" in text(second)
+    assert "systemctl list-units --failed" in text(second)
+    assert first["X-Iowarden-Incident"] != second["X-Iowarden-Incident"]
+
+
+def swapping(second: int, uptime: float, group: str = "/system.slice") -> dict[str, str]:
     """Return the files of a second in which programs wait for their own pages."""
     tasks = [
         task(
@@ -305,6 +363,7 @@ def swapping(second: int, uptime: float) -> dict[str, str]:
             counters=(),
             voluntary_switches=second * 50,
             stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+            groups=(f"0::{group}",),
         )
         for number in range(6)
     ]
