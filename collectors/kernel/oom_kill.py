@@ -92,7 +92,7 @@ class OomReport(NamedTuple):
     pid: str = ""
     """The process that was chosen; '' where the report does not have it."""
     is_of_group: bool = False
-    """Whether a line said that a control group has no memory left."""
+    """Whether a line reported that a control group has no memory left."""
     kills_all: bool = False
     """Whether all processes of a group are killed."""
     is_over: bool = False

@@ -223,7 +223,7 @@ def _line_reader(text: str) -> LineReader | None:
 
 
 def _oom_line(state: Classifier, line: KernelLine, text: str) -> Taken:
-    """Parse a line about a lack of memory, which may say which program was killed."""
+    """Parse a line about a lack of memory, which may report a kill."""
     taken = oom_kill.next_report(state.lack_of_memory, line.monotonic_seconds, text)
     if taken is None:
         return shaped(state, line, text)

@@ -120,6 +120,8 @@ _DISCARDS = (
 """A task with one of these in its stack waits for a discard."""
 _DISCARD_CALLS = (
     "blk_ioctl_",
+    "blkdev_ioctl",  # where the compiler inlines that into it, like the next
+    "blkdev_common_ioctl",
     "blkdev_fallocate",
     "ext4_trim_fs",
     "xfs_ioc_trim",
@@ -128,6 +130,10 @@ _DISCARD_CALLS = (
     "fat_trim_fs",
 )
 """A program with one of these was started to discard; else a file system does it meanwhile."""
+_IOCTL_CALLS = frozenset({"16", "29", "54"})
+"""Its number on x86_64; arm64 and riscv; 32-bit, powerpc and s390. Source: the syscall tables."""
+_DISCARD_REQUESTS = frozenset({0x1277, 0x127D, 0x127F, 0x5879})
+"""Type and number of BLKDISCARD, BLKSECDISCARD, BLKZEROOUT, FITRIM. Source: uapi/linux/fs.h."""
 
 
 class HostKind(NamedTuple):
@@ -188,12 +194,26 @@ def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:
 
 def is_discard(task: BlockedTask) -> bool:
     """Whether a task waits for a discard: one that takes long completes nothing meanwhile."""
-    return any(name.startswith(_DISCARDS) for name in (task.wait_channel, *task.stack))
+    in_one = any(name.startswith(_DISCARDS) for name in (task.wait_channel, *task.stack))
+    return in_one or _calls_discard(task)
 
 
 def requests_discard(task: BlockedTask) -> bool:
-    """Whether a program waits for a discard that it requested: it is the cause of what waits."""
+    """Whether a program waits for a discard that it requested: it is the cause of what waits.
+
+    The function of its request may be inlined, or its stack not readable: then its call shows it.
+    """
+    if _calls_discard(task):
+        return True
     return is_discard(task) and any(name.startswith(_DISCARD_CALLS) for name in task.stack)
+
+
+def _calls_discard(task: BlockedTask) -> bool:
+    number, *arguments = task.system_call.split() or ("",)
+    if number not in _IOCTL_CALLS or len(arguments) < 2:
+        return False
+    # Above the 16 bits are direction and size, which differ by architecture.
+    return int(arguments[1], 16) & 0xFFFF in _DISCARD_REQUESTS
 
 
 def discarding(tasks: Iterable[BlockedTask], topology: Topology) -> frozenset[str]:

@@ -153,6 +153,51 @@ class TestDiscards:
         assert f"because of: {discard['command']} (pid 909), which discards" in said
 
 
+_CODES = "0x7ffd 0x0 0x0 0x0 0x7ffc1e30 0x7f0ac5b0"
+UNSEEN = {**FSTRIM, "wait_channel": "", "stack": ()}
+BY_KERNEL = {
+    "inlined, 3.10": {**MKFS, "stack": ("blkdev_issue_discard", "blkdev_ioctl", "block_ioctl")},
+    "inlined, 6.12": {
+        **BLKDISCARD,
+        "stack": ("bio_await_chain", "blkdev_issue_secure_erase", "blkdev_common_ioctl"),
+    },
+    "no stack": {**UNSEEN, "system_call": f"16 0x3 0xc0185879 {_CODES}"},
+    "no stack, arm64": {**UNSEEN, "system_call": f"29 0x3 0x127f {_CODES}"},
+    "no stack, powerpc": {**UNSEEN, "system_call": f"54 0x3 0x20001277 {_CODES}"},
+}
+
+
+@pytest.mark.parametrize("form", BY_KERNEL)
+def test_a_discard_is_known_by_its_call_where_its_function_is_not_seen(form: str) -> None:
+    """The compiler inlined it, or the stack is not readable; alone silent, else the cause."""
+    trim = task(9, **BY_KERNEL[form])  # type: ignore[arg-type]
+    for victims in ((), (task(1), task(2))):
+        host = Blocked()
+        host.pass_seconds(60, [], sda=8_000_000)
+        host.disks["sda"].in_flight = 2
+        host.pass_seconds(70, [trim, *victims])
+        assert bool(host.mails()) is bool(victims)
+    assert host.cause() == "discarding"
+
+
+def test_another_request_to_a_disk_that_completes_nothing_is_no_discard() -> None:
+    """FIFREEZE without a stack, and a commit whose unused argument has the number of a discard."""
+    for call in (f"16 0x3 0xc0045877 {_CODES}", f"74 0x3 0x1277 {_CODES}"):
+        host = Blocked()
+        host.pass_seconds(60, [], sda=8_000_000)
+        host.disks["sda"].in_flight = 2
+        host.pass_seconds(40, [task(9, **{**UNSEEN, "system_call": call}), task(1), task(2)])  # type: ignore[arg-type]
+        assert host.cause() == "hang"
+
+
+def test_two_databases_on_a_card_that_pauses_for_70_s_are_mailed() -> None:
+    """The same card as in its slot; what it permits is half a minute."""
+    host = with_stick("mmcblk1", removable="0", device_type="SD")
+    began = host.second
+    host.pass_seconds(70, [task(n, waits_at=USB) for n in range(2)])
+    assert 30 <= host.mails()[0][0] - began <= 65
+
+
 def discarding(seconds: int, *victims: object, disk: str = "8:0") -> Blocked:
     """Return a host for which fstrim has waited so long, and how."""
     host = Blocked()
