@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.machine import disk, topology
 
+from iowarden import rules
 from iowarden.collectors.md.mdstat import SYNC_ACTIONS, MdArray
 from iowarden.collectors.procfs.tasks import BlockedTask
-from iowarden.rules import signals
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
@@ -127,9 +128,11 @@ _ATTRIBUTES = re.compile(
 _NAMES = re.compile(
     r"\b(?:nbd|rbd|drbd|mmcblk|xvd|vd|virtio\w*|\w*pvscsi|storvsc\w*|scsifront)(?!\w*_)"
 )
+EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
-    "device/device.py": "whether the queue holds discards, which is a guard",
-    "device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
+    "signals/device/device.py": "whether the queue holds discards, which is a guard",
+    "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
+    "events/event_correlation.py": "which devices matter only if something is on them (loop, nbd)",
 }
 
 
@@ -152,17 +155,29 @@ def facts_of(source: str) -> list[str]:
     return found
 
 
-def test_no_signal_tests_a_guard_by_itself() -> None:
-    """Whether a device is removable or virtual, or discards, is determined in one module."""
-    (directory,) = signals.__path__
+@pytest.mark.parametrize("room", ["signals", "events", "incidents", "alerting", "engine"])
+def test_no_module_that_decides_on_alerts_tests_a_guard_by_itself(room: str) -> None:
+    """Whether a device is removable or virtual, or discards, is determined in one module.
+
+    Also by what the lines of the kernel's log are judged: an error of a stick is one.
+    """
+    directory = Path(rules.__path__[0])
     found = {
         place: own
-        for path in sorted(Path(directory).rglob("*.py"))
-        if not (place := path.relative_to(directory).as_posix()).startswith("smart/")
-        if place != "guards.py" and place not in _DETERMINES
+        for path in sorted((directory / room).rglob("*.py"))
+        if not (place := path.relative_to(directory).as_posix()).startswith("signals/smart/")
+        if place != "signals/guards.py" and place not in _DETERMINES
         if (own := facts_of(path.read_text()))
     }
     assert found == {}
+
+
+def test_no_row_of_the_event_table_depends_on_what_a_device_is() -> None:
+    """Its keys are few, and none of them is a fact of a device: an error of a stick is one."""
+    words = {word for row in parse_events_file(EVENTS.read_text(), EVENTS.name).rows.values()
+             for word in dataclasses.asdict(row)}  # fmt: skip
+    assert words
+    assert not [word for word in words if _ATTRIBUTES.fullmatch(word) or _FACTS.search(word)]
 
 
 @pytest.mark.parametrize(
