@@ -1,8 +1,10 @@
 """Limits of control groups that make their tasks wait for storage: io.max and its kin.
 
 Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
-admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*). Any user may read them. A limit of a
-slice holds for what is in it. Read only of a task that waits: a host may have thousands of groups.
+admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*). Any user may read them. In version 2
+a limit of a slice holds for what is in it; in version 1 only for tasks of that very group, also of
+the root (block/blk-throttle.c, throtl_pd_init). A target of io.latency delays others. Read only of
+a task that waits: a host may have thousands of groups.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 _V1_ROOT = "/sys/fs/cgroup"
-_BY_DEVICE = ("io.max", "io.latency")
+LATENCY = "io.latency"
+_BY_DEVICE = ("io.max", LATENCY)
 _V1_FILES = tuple(
     f"blkio.throttle.{operation}_{unit}_device"
     for operation in ("read", "write")
@@ -52,7 +55,7 @@ def relevant_groups(text: str) -> tuple[str, ...]:
 
 
 def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
-    """Return the limits of a task's groups and of those above, the innermost first.
+    """Return the limits that hold for a task, the innermost group first.
 
     `groups` are lines as those of `relevant_groups`. A file that is absent or malformed is no
     limit.
@@ -64,7 +67,8 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
         if ".." in parts:  # outside of this control group namespace: not below our mount
             continue
         top = f"{_V1_ROOT}/{controllers}" if controllers else _top(root)
-        for depth in range(min(len(parts), MAX_DEPTH), 0, -1):
+        depths = [len(parts)] if controllers else range(min(len(parts), MAX_DEPTH), 0, -1)
+        for depth in depths:
             limits += _of_group(root, "/".join((top, *parts[:depth])), is_v1=bool(controllers))
     return tuple(limits[:MAX_LIMITS])
 

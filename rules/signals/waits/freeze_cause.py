@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs.cgroup_limits import MEMORY
+from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY
 from iowarden.rules.signals.guards import is_discard
 from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
@@ -59,13 +59,17 @@ _WRITE_BACK = (
 )
 _OVER_HIGH = ("mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high")
 """A program above memory.high. Source: kernel, mm/memcontrol.c."""
-_GROUP_LIMITS = (
-    *_OVER_HIGH,
-    "blk_throtl_bio",  # block/blk-throttle.c, like the next: io.max, blkio.throttle
-    "__blk_throtl_bio",
-    "blkcg_maybe_throttle",  # block/blk-cgroup.c: another group has io.latency
+_LATENCY = (
+    "blkcg_maybe_throttle",  # block/blk-cgroup.c
     "blkcg_iolatency_throttle",  # block/blk-iolatency.c
     "__blkcg_iolatency_throttle",
+)
+"""The kernel delays a program, because another group is slower than its io.latency."""
+_GROUP_LIMITS = (
+    *_OVER_HIGH,
+    *_LATENCY,
+    "blk_throtl_bio",  # block/blk-throttle.c, like the next: io.max, blkio.throttle
+    "__blk_throtl_bio",
     "ioc_rqos_throttle",  # block/blk-iocost.c: io.cost.qos
 )
 _RECLAIM = (
@@ -242,13 +246,18 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
 def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLimit, ...]:
     """Return the limits of control groups that make these tasks wait for a device, each once.
 
-    One for another device, or for a device that is busy anyway, is not the reason.
+    One for another device, or for a device that is busy anyway, is not the reason; nor is a target
+    of io.latency, which protects its group, of programs that the kernel does not delay for one.
     """
     of_memory = [task for task in tasks if _any_in((task,), _OVER_HIGH)]
     limits = [limit for task in of_memory for limit in task.limits if limit.file.endswith(MEMORY)]
     if not facts.is_busy:
         limits += [
-            limit for task in tasks for limit in task.limits if limit.device in facts.numbers
+            limit
+            for task in tasks
+            for limit in task.limits
+            if limit.device in facts.numbers
+            if not limit.file.endswith(LATENCY) or _any_in((task,), _LATENCY)
         ]
     return tuple(dict.fromkeys(limits))
 

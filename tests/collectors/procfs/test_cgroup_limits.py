@@ -54,6 +54,30 @@ def test_version_1_has_a_file_for_each_kind_of_limit() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        (("4:blkio:/",), [f"{CGROUP}/blkio"]),
+        (("4:blkio:/a.slice/x.service",), [f"{CGROUP}/blkio/a.slice/x.service"]),
+        (("7:cpu,blkio:/a.slice",), [f"{CGROUP}/cpu,blkio/a.slice"]),
+        (("4:blkio:/a.slice", "0::/a.slice/x.service"), [f"{CGROUP}/blkio/a.slice"]),
+    ],
+)
+def test_a_limit_of_version_1_holds_for_its_very_group(
+    groups: tuple[str, ...], files: list[str]
+) -> None:
+    """One of a slice does not hold for its services, and that of the root for what is in it."""
+    machine = Memory()
+    name = "blkio.throttle.write_bps_device"
+    places = ("", "/a.slice", "/a.slice/x.service")
+    tops = (f"{CGROUP}/blkio", f"{CGROUP}/cpu,blkio")
+    machine.write({f"{top}{place}/{name}": "8:0 1\n" for top in tops for place in places})
+    machine.write({f"{CGROUP}/unified/cgroup.controllers": "\n"})
+    assert [limit.file for limit in read_limits(machine, groups)] == [
+        f"{group}/{name}" for group in files
+    ]
+
+
 @pytest.mark.parametrize("line", ["0::/../other", "0::/", "0::/gone", "", "nonsense"])
 def test_a_group_outside_of_the_name_space_or_without_files_has_no_limit(line: str) -> None:
     """A container sees '..' for what is above its own root: that is no path of this host."""

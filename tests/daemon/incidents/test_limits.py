@@ -168,6 +168,47 @@ def test_a_limit_for_another_disk_explains_nothing() -> None:
     assert host.limits() == ()
 
 
+def test_a_limit_of_the_parent_names_the_slice_and_one_of_version_1_above_explains_nothing() -> (
+    None
+):
+    """The unit's name has an escaped dash, and its file is on a partition of the limited disk."""
+    own = "/sys/fs/cgroup{}/app.slice/app-db\\x2dnode.slice{}"
+    for group, file, cause in (
+        ("0::", own.format("", "/io.max"), "own limit"),
+        ("4:blkio:", own.format("/blkio", "/blkio.throttle.write_bps_device"), "unknown"),
+    ):
+        host = Blocked()
+        text = "8:0 wbps=1048576\n" if group == "0::" else "8:0 1048576\n"
+        host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n", file: text})
+        host.machine.memory.write({"/sys/block/sda/sda3/partition": "3\n"})
+        host.machine.memory.write({"/sys/block/sda/sda3/dev": "8:3\n"})
+        groups = (f"{group}/app.slice/app-db\\x2dnode.slice/db@1.service",)
+        host.pass_seconds(40, [task(n, "db", groups=groups, waits_at="8:3") for n in range(2)])
+        assert host.cause() == cause
+        for sentence in limit_sentences(host.limits()):
+            assert sentence.startswith(
+                "limit of app-db\\x2dnode.slice: 'wbps=1048576' for device 8:0"
+            )
+
+
+@pytest.mark.parametrize("is_delayed", [True, False])
+def test_a_target_of_io_latency_explains_only_who_is_delayed_by_one(*, is_delayed: bool) -> None:
+    """It protects the group that has it: a database with a target waits for its commit."""
+    host = Blocked()
+    host.machine.memory.write(
+        {
+            "/sys/fs/cgroup/cgroup.controllers": "io\n",
+            f"{SERVICE}/io.latency": "8:0 target=75000\n",
+        }
+    )
+    held: dict[str, object] = {"wait_channel": "rq_qos_wait"}
+    held["stack"] = ("rq_qos_wait", "blkcg_iolatency_throttle", "__rq_qos_throttle", "submit_bio")
+    more = held if is_delayed else {}
+    host.pass_seconds(40, [task(n, "report", groups=(GROUP,), **more) for n in range(2)])
+    assert host.cause() == ("own limit" if is_delayed else "unknown")
+    assert bool(host.limits()) is is_delayed
+
+
 def test_a_program_above_memory_high_is_told_that_file() -> None:
     """The kernel holds it until its group has less memory; no disk has to do with it."""
     host = Blocked()
