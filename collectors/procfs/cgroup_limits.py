@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.model import ParseError
 from iowarden.collectors.procfs.cgroup_io import MAX_DEPTH, ROOTS
+from iowarden.collectors.procfs.pressure import parse_pressure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +31,8 @@ _V1_FILES = tuple(
 _NO_LIMIT = "max"
 MEMORY = "memory.high"
 MAX_LIMITS = 8
+FULL_RATIO = 0.9
+"""A group that uses so much of its limit of memory is at it: less is reclaimed at once."""
 
 
 class GroupLimit(NamedTuple):
@@ -71,6 +75,43 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
         for depth in depths:
             limits += _of_group(root, "/".join((top, *parts[:depth])), is_v1=bool(controllers))
     return tuple(limits[:MAX_LIMITS])
+
+
+def read_full_pressure(root: Machine, groups: Iterable[str]) -> float | None:
+    """Return the share of the last 10 s in which all programs of a group waited for its memory.
+
+    Of the group of a task, or above it, that is at its limit of memory; of several the most. None:
+    none is at one, or the kernel does not measure it. Source: kernel, admin-guide/cgroup-v2.rst
+    (memory.pressure; version 1 has none). What other programs of the host do does not count.
+    """
+    ratios = []
+    for line in groups:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        parts = [part for part in path.split("/") if part]
+        if controllers or ".." in parts:
+            continue
+        top = _top(root)
+        for depth in range(min(len(parts), MAX_DEPTH), 0, -1):
+            group = "/".join((top, *parts[:depth]))
+            if _is_at_memory_limit(root, group):
+                ratios.append(_full_ratio(root, f"{group}/memory.pressure"))
+    return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+
+def _is_at_memory_limit(root: Machine, group: str) -> bool:
+    limits = []
+    for name in ("memory.max", MEMORY):
+        text = (root.try_read(f"{group}/{name}") or _NO_LIMIT).strip()
+        limits += [int(text)] if text.isdecimal() else []
+    used = (root.try_read(f"{group}/memory.current") or "").strip()
+    return bool(limits) and used.isdecimal() and int(used) >= FULL_RATIO * min(limits)
+
+
+def _full_ratio(root: Machine, path: str) -> float | None:
+    try:
+        return parse_pressure(root.try_read(path) or "", path).full_avg10_ratio
+    except ParseError:
+        return None
 
 
 def _top(root: Machine) -> str:

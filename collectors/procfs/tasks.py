@@ -99,6 +99,8 @@ class BlockedTask:
     """Of its control groups, if it has waited long enough for them to be read."""
     unanswered: bool = False
     """Only its status could be read in time: it executes a program (kernel, exec_update_lock)."""
+    full_pressure_ratio: float | None = None
+    """In a page fault: that of its control group at its limit of memory, see cgroup_limits."""
 
 
 _THREADS_FIELD = 17

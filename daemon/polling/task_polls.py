@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import loadavg, process_io, tasks
-from iowarden.collectors.procfs.cgroup_limits import read_limits, relevant_groups
+from iowarden.collectors.procfs.cgroup_limits import (
+    read_full_pressure,
+    read_limits,
+    relevant_groups,
+)
 from iowarden.rules.signals.queue import phantom_reads
+from iowarden.rules.signals.waits.freeze_cause import is_fault
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES, PERIOD_SECONDS
 
 if TYPE_CHECKING:
@@ -77,6 +82,19 @@ def _has_backlog(engine: Engine) -> bool:
 
 def _has_processes(reading: Reading[Any]) -> bool:
     return reading.value is not None and bool(reading.value.processes)
+
+
+def _with_pressure(machine: Machine, polled: BlockedTasks) -> BlockedTasks:
+    """Add the pressure of memory in their control groups to tasks in page faults."""
+    faulting = {task.groups for task in polled.tasks if is_fault(task) and task.groups}
+    ratios = {groups: read_full_pressure(machine, groups) for groups in faulting}
+    if not any(ratios.values()):
+        return polled
+    with_pressure = (
+        replace(task, full_pressure_ratio=ratios.get(task.groups)) if is_fault(task) else task
+        for task in polled.tasks
+    )
+    return replace(polled, tasks=tuple(with_pressure))
 
 
 def _groups_of(machine: Machine, task: BlockedTask) -> tuple[str, ...]:
@@ -217,7 +235,8 @@ class TaskPolls:
 
     def read(self, machine: Machine) -> BlockedTasks:
         """Read the blocked tasks, in a thread."""
-        return self._with_limits(machine, tasks.read_tasks(machine, is_wanted=self.is_wanted))
+        polled = tasks.read_tasks(machine, is_wanted=self.is_wanted)
+        return _with_pressure(machine, self._with_limits(machine, polled))
 
     def _with_limits(self, machine: Machine, polled: BlockedTasks) -> BlockedTasks:
         """Add the limits of control groups to tasks that two polls saw in one call.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -41,13 +42,14 @@ from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
+    from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
     from iowarden.rules.signals.waits.many_waits import ManyWaits
@@ -369,15 +371,13 @@ def _next_many(
     if snapshot.vmstat is not None and snapshot.vmstat.swapped_in_bytes_total is not None:
         swapped = snapshot.vmstat.swapped_in_bytes_total
         swapped += snapshot.vmstat.swapped_out_bytes_total or 0
-    pressure = None if snapshot.pressure is None else snapshot.pressure.memory
+    faults = {name: [w.task for w in own if is_fault(w.task)] for name, own in waits.items()}
     many = many_waits.next_memory(
         many,
         now,
-        faulting=frozenset(
-            name for name, own in waits.items() if any(is_fault(wait.task) for wait in own)
-        ),
+        faulting=frozenset(name for name, tasks in faults.items() if tasks),
         swapped_bytes=swapped,
-        full_pressure_ratio=None if pressure is None else pressure.full_avg10_ratio,
+        full_pressure_ratio=_full_pressure_ratio(chain.from_iterable(faults.values()), view),
     )
     limited = {
         name: len(tasks)
@@ -387,6 +387,20 @@ def _next_many(
     # Between two of their requests all may be awake: the device is at its limit nevertheless.
     at_limit = {name for name in many.limited if device_facts.is_at_limit(name, view)}
     return many_waits.next_limited(many, now, dict.fromkeys(at_limit - limited.keys(), 0) | limited)
+
+
+def _full_pressure_ratio(faulting: Iterable[BlockedTask], view: View) -> float | None:
+    """Return how much of the time all programs wait for memory, None: it is not measured.
+
+    That is of the host, or of the control group at its limit that these tasks are in: there others
+    run meanwhile.
+    """
+    pressure = view.inputs.snapshot.pressure
+    of_host = None if pressure is None or pressure.memory is None else pressure.memory
+    if of_host is None or of_host.full_avg10_ratio is None:
+        return None
+    of_groups = (task.full_pressure_ratio or 0.0 for task in faulting)
+    return max(of_host.full_avg10_ratio, *of_groups, 0.0)
 
 
 def _legacy_queued_ratio(view: View) -> float | None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors.procfs.cgroup_limits import GroupLimit, read_limits, relevant_groups
+from iowarden.collectors.procfs.cgroup_limits import (
+    GroupLimit,
+    read_full_pressure,
+    read_limits,
+    relevant_groups,
+)
 
 CGROUP = "/sys/fs/cgroup"
 V1 = (
@@ -84,3 +89,35 @@ def test_a_group_outside_of_the_name_space_or_without_files_has_no_limit(line: s
     machine = Memory()
     machine.write({f"{CGROUP}/cgroup.controllers": "io\n", f"{CGROUP}/io.max": "8:0 rbps=1\n"})
     assert read_limits(machine, (line,)) == ()
+
+
+PRESSURE = "some avg10=90.00 avg60=1.00 avg300=1.00 total=1\nfull avg10={} avg60=1.00 avg300=1.00 total=1\n"  # noqa: E501 - as the kernel prints it
+
+
+@pytest.mark.parametrize(
+    ("sentence", "files", "expected"),
+    [
+        ("of the slice that is at its limit", {"/a.slice/memory.max": "1000"}, 0.62),
+        ("memory.high is one as well", {"/a.slice/memory.high": "1000"}, 0.62),
+        (
+            "the service has room, whatever its slice has not",
+            {"/a.slice/x/memory.max": "9000"},
+            None,
+        ),
+        ("both are", {"/a.slice/memory.max": "1000", "/a.slice/x/memory.max": "960"}, 0.95),
+        ("no limit", {"/a.slice/memory.max": "max", "/a.slice/memory.high": "max"}, None),
+        ("psi=0", {"/a.slice/memory.max": "1000", "/a.slice/memory.pressure": ""}, None),
+    ],
+)
+def test_the_pressure_of_a_group_at_its_limit_of_memory(
+    sentence: str, files: dict[str, str], expected: float | None
+) -> None:
+    """A service in a slice, both with 950 bytes in use, and one more above them."""
+    machine = Memory()
+    machine.write({f"{CGROUP}/cgroup.controllers": "memory\n"})
+    for group, full in (("/a.slice", "62.00"), ("/a.slice/x", "95.00")):
+        machine.write({f"{CGROUP}{group}/memory.current": "950\n"})
+        machine.write({f"{CGROUP}{group}/memory.pressure": PRESSURE.format(full)})
+    machine.write({f"{CGROUP}{path}": f"{text}\n" for path, text in files.items()})
+    assert read_full_pressure(machine, ("0::/a.slice/x",)) == expected, sentence
+    assert read_full_pressure(machine, ("4:blkio:/a.slice/x", "0::/../a.slice", "0::/")) is None

@@ -224,7 +224,7 @@ def test_a_program_above_memory_high_is_told_that_file() -> None:
     assert [limit.value for limit in host.limits()] == ["104857600"]
 
 
-def storm(host: Blocked, seconds: int, *, swaps: bool) -> None:
+def storm(host: Blocked, seconds: int, *, swaps: bool, groups: tuple[str, ...] = ()) -> None:
     """Let programs wait in page faults, another one at each poll."""
     for second in range(host.second, host.second + seconds):
         host.swapped += 5_000 if swaps else 0
@@ -238,6 +238,7 @@ def storm(host: Blocked, seconds: int, *, swaps: bool) -> None:
                     counters=(),
                     voluntary_switches=second * 50,
                     stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+                    groups=groups,
                 )
                 for number in range(6)
             ]
@@ -259,6 +260,38 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     mails = host.mails()
     assert 60 <= mails[0][0] - began <= 80
     assert host.cause("") == "swap storm"
+
+
+SLICE = "/sys/fs/cgroup/tables.slice"
+
+
+@pytest.mark.parametrize(
+    ("used", "full_percent", "is_storm"),
+    [(199, 64, True), (199, 11, False), (120, 64, False)],
+    ids=["at its limit", "programs of it get on", "it has room"],
+)
+def test_a_swap_storm_in_a_control_group_is_one_though_others_of_the_host_run(
+    used: int, full_percent: int, *, is_storm: bool
+) -> None:
+    """Of the host's time 2 % are lost, of that of a slice with 200 MiB 64 %: its programs fault."""
+    host = Blocked()
+    pressure = "some avg10=88.00 avg60=9.00 avg300=1.00 total=1\nfull avg10={}.00 avg60=9.00 avg300=1.00 total=1\n"  # noqa: E501 - as the kernel prints it
+    host.machine.memory.write(
+        {
+            "/proc/pressure/memory": pressure.format(2),
+            "/sys/fs/cgroup/cgroup.controllers": "io memory\n",
+            f"{SLICE}/memory.max": f"{200 << 20}\n",
+            f"{SLICE}/memory.current": f"{used << 20}\n",
+            f"{SLICE}/memory.pressure": pressure.format(full_percent),
+        }
+    )
+    host.pass_seconds(60, [])
+    began = host.second
+    storm(host, 120, swaps=True, groups=("0::/tables.slice/table-1.service",))
+    assert bool(host.mails()) is is_storm
+    if is_storm:
+        assert 60 <= host.mails()[0][0] - began <= 80
+        assert host.cause("") == "swap storm"
 
 
 @pytest.mark.parametrize("programs", [1, 2, 3])
