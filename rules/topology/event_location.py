@@ -49,6 +49,9 @@ _PORT = re.compile(r"(ata[0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _NVME = re.compile(r"nvme([0-9]{1,9})", re.ASCII)
 _NAMESPACE = re.compile(r"nvme([0-9]{1,9})(?:c([0-9]{1,9}))?n[0-9]{1,9}", re.ASCII)
 _SNAPSHOT_SPACE = "-cow"
+_POD = re.compile(r"/(?:.*[/-])?pod[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}[^/]*")
+"""Path of a pod's control group. Source: kubelet, cgroup_manager_linux.go: with systemd its UID has
+'_' for '-' and '.slice' behind."""
 _ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
 _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
@@ -133,12 +136,13 @@ def _of_group(index: DeviceIndex, at_limit: GroupAtLimit) -> EventPlace:
 
     The kill ends what they wait for: it belongs to the same incident. No disk has to do with it.
     """
-    waiting = index.map.waiting_groups
-    devices = [waiting[group] for group in waiting if at_limit.contains(group)]
+    waiting, unit = index.map.waiting_groups, unit_of_group(at_limit.group)
+    devices = [waiting[group] for group in waiting if group == unit or at_limit.contains(group)]
     if not devices:
-        return EventPlace(
-            Identity(f"control group {at_limit.group}", unit_of_group(at_limit.group))
-        )
+        # Kubernetes starts a container that was killed again as another one of the same pod.
+        pod = _POD.match(at_limit.group)
+        group = at_limit.group if pod is None else pod[0]
+        return EventPlace(Identity(f"control group {group}", unit_of_group(group)))
     name = min(devices)  # the host before a device: there they wait for memory
     return EventPlace(_at_name(index, name).identity if name else Identity("", ""))
 

@@ -47,7 +47,8 @@ class DeviceMap:
     names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
     iSCSI; `dependents` is the storage stack now and until lately; `redundancies` is by
     technology and object what survives how many more disks; `waiting_groups` are the control
-    groups of the programs in open freezes, with the device that they wait for ('' the host).
+    groups and units of the programs in open freezes, with the device that they wait for ('' the
+    host).
     """
 
     topology: Topology | None = None

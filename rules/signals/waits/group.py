@@ -110,13 +110,16 @@ class HarmState:
     """By device, the limits of control groups that make the last victims wait."""
 
     def waiting_groups(self) -> dict[str, str]:
-        """Return the control groups of victims in open series, with the device of each freeze."""
-        return {
-            line.split(":", 2)[2]: name
-            for name, (_, harm) in sorted(self.last_harms.items(), reverse=True)
-            for victim in harm.victims
-            for line in victim.wait.task.groups
-        }
+        """Return control groups and units of victims in open series, with each freeze's device.
+
+        In version 1 the groups of a task differ by controller; its unit is the same.
+        """
+        found: dict[str, str] = {}
+        for name, (_, last) in sorted(self.last_harms.items(), reverse=True):
+            for task in (victim.wait.task for victim in last.victims):
+                found |= dict.fromkeys((line.split(":", 2)[2] for line in task.groups), name)
+                found |= {task.unit: name} if task.unit else {}
+        return found
 
     def is_seen(self, now: float) -> bool:
         """Whether it is known who waits: a poll saw it lately, with the system call."""

@@ -245,6 +245,49 @@ def test_a_snapshot_that_is_lost_is_the_only_one_that_there_is() -> None:
     assert place(lost, DeviceMap()).identity.key == ""
 
 
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        ({}, "control group /shop.slice"),
+        ({"/mail.slice": "sdb", "/shop.slicer/x.service": ""}, "control group /shop.slice"),
+        ({"/shop.slice/php.service": "sdb"}, "device sdb"),
+        ({"shop.slice": "sdb"}, "device sdb"),
+        ({"/shop.slice/php.service": "sdb", "/shop.slice": ""}, ""),
+    ],
+)
+def test_a_kill_at_a_limit_is_where_the_programs_of_its_group_wait(
+    waiting: dict[str, str], expected: str
+) -> None:
+    """By group, or by unit where version 1 has other groups; for memory rather than for a disk."""
+    known = DeviceMap(topology(block_device("sdb")), waiting_groups=waiting)
+    line = kernel(place="control group /shop.slice at memory.max of 204800 kB")
+    found = place(dataclasses.replace(line, kind="oom_kill_group"), known)
+    assert (found.identity.key, found.device, found.disk) == (expected, "", "")
+
+
+POD = "pod0f3ad1c2{0}77ab{0}4c1e{0}9d55{0}2a6b8c9d0e1f"
+SYSTEMD_POD = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-{POD.format('_')}.slice"
+
+
+@pytest.mark.parametrize(
+    ("pod", "container"),
+    [
+        (SYSTEMD_POD, "cri-containerd-{}.scope"),
+        (f"/kubepods/burstable/{POD.format('-')}", "{}"),
+        (f"/kubelet{SYSTEMD_POD}", "crio-{}.scope/init"),
+    ],
+)
+def test_a_container_that_is_killed_again_and_again_is_its_pod(pod: str, container: str) -> None:
+    """Each start of it has a new name: it is one incident, and so are those of the pod itself."""
+    keys = {
+        place(
+            kernel(place=f"control group {group} at memory.max of 9 kB"), DeviceMap()
+        ).identity.key
+        for group in (pod, *(f"{pod}/{container.format(64 * digit)}" for digit in "ab"))
+    }
+    assert keys == {f"control group {pod}"}
+
+
 def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> None:
     """sdb1 failed in md0: with the disk's own errors. md0 is degraded: with the array's alerts."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), partitions=("sdb1",))
