@@ -37,7 +37,12 @@ def recall(state: Sustained, stored: Mapping[str, Pairs]) -> Sustained:
 
 def names(state: Sustained) -> set[str]:
     """Return the devices that were suspended when this was last read."""
-    return {key.partition(" ")[0] for key in state.since}
+    return set(since_seconds(state))
+
+
+def since_seconds(state: Sustained) -> dict[str, float]:
+    """Return since when these devices are suspended, as far as it was read."""
+    return {key.partition(" ")[0]: at for key, at in state.since.items()}
 
 
 def step(state: Sustained, view: View) -> tuple[Sustained, list[Sample] | None]:

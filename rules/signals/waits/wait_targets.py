@@ -10,7 +10,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.signals.waits.freeze_cause import FreezeCause, waits_for_thaw
+from iowarden.rules.signals.device import suspended
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause, is_fault, waits_for_thaw
 from iowarden.rules.signals.waits.storage_call import waits_for_server
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ HOST = ""
 """The device of a wait whose file is on no device that is known."""
 _SERVER = re.compile(r"[^/].*:/|//[^/]+/")
 """What is mounted from a server: 'nas:/home', '//nas/share', '10.0.0.1:6789:/'."""
+SUSPENDED_SECONDS = 10.0
+"""A device may be suspended for so long before that is read: twice the period of the source."""
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
@@ -59,8 +62,23 @@ def waits_by_device(
         waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
         if waits_alike:
             name = _only_device(by_device, tasks, state, topology, is_frozen=is_frozen)
-            by_device.setdefault(name, []).extend(waits_alike)
+            for wait in waits_alike:
+                where = name or _suspended_device(wait, view)
+                by_device.setdefault(where, []).append(wait)
     return by_device
+
+
+def _suspended_device(wait: Wait, view: View) -> str:
+    """Return the one device of device-mapper that was suspended when a wait began, else HOST.
+
+    Nothing reaches the disks then, and no other device is known that it could be for. Who waits for
+    a page waits for memory.
+    """
+    since = suspended.since_seconds(suspended.GROUP.state(view.states))
+    if len(since) != 1 or is_fault(wait.task):
+        return HOST
+    ((name, at),) = since.items()
+    return name if wait.not_before_seconds >= at - SUSPENDED_SECONDS else HOST
 
 
 def _only_server(by_device: Iterable[str], state: HarmState, view: View) -> str:

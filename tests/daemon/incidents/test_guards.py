@@ -328,6 +328,35 @@ def test_a_volume_on_a_multipath_map_waits_as_long_as_its_map() -> None:
     assert "Freeze" in host.machine.host.names("warning")
 
 
+@pytest.mark.parametrize("is_suspended", [True, False])
+def test_who_opens_a_file_waits_for_the_one_device_that_is_suspended(*, is_suspended: bool) -> None:
+    """Neither a descriptor nor a stack shows for which: the disks have nothing to do.
+
+    Programs in page faults wait for their memory, whatever is suspended meanwhile.
+    """
+    host = Blocked()
+    base, flag = "/sys/block/dm-0", f"{int(is_suspended)}\n"
+    files = {f"{base}/dev": "253:0\n", f"{base}/dm/uuid": "LVM-x\n", f"{base}/dm/suspended": "0\n"}
+    files |= {f"{base}/dm/name": "vg-srv\n", f"{base}/size": "1953525168\n"}
+    links = {f"{base}/slaves/sda": None, "/sys/block/sda/holders/dm-0": None}
+    host.machine.memory.write({**files, **links})
+    host.disks["dm-0"] = Counters()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.machine.memory.write({f"{base}/dm/suspended": flag})
+    calls = f"257 0xffffff9c 0x1b6 {_CODES}", f"-1 {_CODES}"
+    opens, faults = (
+        {"system_call": call, "file": "", "mount": "", "waits_at": "", "counters": ()}
+        for call in calls
+    )
+    began = host.second
+    waits = [task(n, **opens) for n in range(2)] + [task(n + 5, **faults) for n in range(2)]  # type: ignore[arg-type]
+    host.pass_seconds(29, waits)
+    causes = host.machine.host.engine.signals.harm().causes  # type: ignore[union-attr]
+    assert set(causes) == ({"dm-0", ""} if is_suspended else {""})
+    assert not is_suspended or host.cause("dm-0") == "suspended"
+    assert all(second - began >= 12 for second, _ in host.mails())
+
+
 def with_leak() -> Blocked:
     """Return a host whose disk works with half a request in flight, and one that leaked."""
     host = Blocked()
