@@ -332,6 +332,7 @@ rules.events: advice alerting conditions faults incidents notice quantity severi
     yaml_nodes
 rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
     topology
+rules.manual: advice events promql quantity rulefile severity topology
 rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.waits
@@ -377,13 +378,13 @@ daemon.service: alert_info clock config control http journal json_codec locate m
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.report: storage
+daemon.manual: config control terminal
 daemon.cli: check clock config control duration garbage http installation journal json_codec locate
-    mlock notify page polling probe_client process_metrics receivers replay report sanitize service
-    setup storage terminal trace trace_client transition_log
+    manual mlock notify page polling probe_client process_metrics receivers replay report sanitize
+    service setup storage terminal trace trace_client transition_log
 daemon.failure: cli config notify sanitize
-daemon.reference: check cli config control http installation metric_labels metrics process_metrics
-    service storage
-    trace
+daemon.reference: check cli config control http installation manual metric_labels metrics
+    process_metrics service storage trace
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as
 well: a room imports only those above its line here, so that no circle can be. A room is a folder;

@@ -21,7 +21,8 @@ from iowarden.daemon.config.load import (
 )
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
-from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes, shipped_rules
+from iowarden.daemon.config.rule_files import load_rules, load_shipped, shipped_rules
+from iowarden.daemon.config.rule_notes import notes
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.http import web_config
 from iowarden.daemon.receivers.alertmanager import doubled_alerts

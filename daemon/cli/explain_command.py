@@ -6,7 +6,8 @@ wrong in the part that was parsed, but not all of it was, or wrong usage.
 
 from __future__ import annotations
 
-import functools
+import argparse
+import json
 import os
 import sys
 from collections import Counter
@@ -14,24 +15,22 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.decode import MAX_BYTES
-from iowarden.collectors.tool_output.parse import parsed
 from iowarden.collectors.tool_output.parsed import Tool
-from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explained
+from iowarden.daemon import json_codec
 from iowarden.daemon.check.report import count
-from iowarden.daemon.cli import command
-from iowarden.daemon.cli.service_client import guarded
-from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import load_events, load_shipped
+from iowarden.daemon.cli.service_client import ServiceError, command_of, decoded, requested
+from iowarden.daemon.control.documents import IncidentDetail, Result, Status
 from iowarden.daemon.sanitize import one_line
-from iowarden.daemon.terminal.console import printable, show, table_of
+from iowarden.daemon.terminal.console import print_error, print_json, printable, show, table_of
 from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from iowarden.daemon.check.explain import ExplainedEvent, Explanation, Object
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.manual.alert_manual import Here
     from iowarden.daemon.terminal.console import Columns, Table
 
 _STATUS = """\
@@ -40,8 +39,10 @@ exit status:
   1  something is wrong: an alert, a state, an event of severity notice or
      higher, or a text that contradicts itself
   2  nothing is wrong in the part that was parsed, but not all of it was; or
-     wrong usage
+     wrong usage, or no alert of that name
+  of an alert: 0, whether it fires or not
 """
+NO_SUCH_ALERT = 2
 SHOWN_EVENTS = 10
 """Events of one class and object that are listed; then a line with the number of the others."""
 SHOWN_UNPARSED = 20
@@ -49,7 +50,7 @@ SHOWN_UNPARSED = 20
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name and what runs."""
-    parser = add("explain", functools.partial(guarded, _explain))
+    parser = command_of(add("explain", _explain), _explain, data=True)
     parser.epilog = _STATUS
     parser.add_argument(
         "--as",
@@ -62,11 +63,88 @@ def add_commands(add: Add) -> None:
     parser.add_argument(
         "--log", action="store_true", help="the text is the event log of the controller"
     )
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: - (stdin)")
+    parser.add_argument(
+        "--config", metavar="FILE", help="of an alert: the configuration with its thresholds"
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="ALERT|FILE",
+        help="name of an alert, or a file; default: - (stdin)",
+    )
 
 
 def _explain(arguments: argparse.Namespace) -> int:
+    name = arguments.file
+    if not (arguments.kind or arguments.log or os.path.exists(name)) and name.isidentifier():
+        return print_alert(arguments, name, "alert or file")
+    return _explain_text(arguments)
+
+
+def print_alert(arguments: argparse.Namespace, name: str, kind: str = "alert") -> int:
+    """Print what there is about an alert. Errors: ConfigError of a named file, RuleFileError."""
+    # Imported only here: the rules are not needed to explain a text, which has its own imports.
+    from iowarden.daemon.manual import alert_manual  # noqa: PLC0415
+
+    settings, problems = _configured(arguments.config)
+    try:
+        rules, notes = alert_manual.rules_of(name, settings, kind)
+    except alert_manual.UnknownAlertError as error:
+        print_error(str(error))
+        return NO_SUCH_ALERT
+    try:
+        here = _here(arguments, name, [text for rule in rules for text in rule.series])
+    except ServiceError as error:
+        here = alert_manual.Here(problem=str(error))
+    answer = alert_manual.AlertManual(name, (*problems, *notes), tuple(rules), here)
+    if arguments.json:
+        print_json(json.loads(json_codec.encode(answer)))
+    else:
+        show(alert_manual.sections(answer))
+    return 0
+
+
+def _configured(path: str | None) -> tuple[Config, tuple[str, ...]]:
+    """Return the configuration in force; where a user may not read it, the defaults and why."""
+    from iowarden.daemon.cli import command  # noqa: PLC0415
+    from iowarden.daemon.config.parser import parse_config  # noqa: PLC0415
+    from iowarden.daemon.config.schema import ConfigError  # noqa: PLC0415
+
+    try:
+        return command.public_settings(argparse.Namespace(config=path))[0], ()
+    except ConfigError as error:
+        if path is not None:
+            raise
+        defaults = parse_config("", command.DEFAULT_CONFIG, "text")
+        return defaults, (f"thresholds as shipped, not as configured here: {error}",)
+
+
+def _here(arguments: argparse.Namespace, name: str, selectors: Sequence[str]) -> Here:
+    """Return the state and the values of an alert in the running service. Errors: ServiceError."""
+    from iowarden.daemon.manual.alert_manual import Here, Series  # noqa: PLC0415
+
+    status = decoded(Status, requested(arguments, "status"))
+    alerts = tuple(each for each in status.alerts if each.name == name)
+    series = []
+    for selector in dict.fromkeys(selectors):
+        found = decoded(Result, requested(arguments, "query", {"expression": selector}))
+        series.append(Series(selector, found.samples))
+    advice: tuple[str, ...] = ()
+    if incident := next((each.incident for each in alerts if each.incident), ""):
+        shown = requested(arguments, "incident show", {"incident": incident})
+        advice = decoded(IncidentDetail, shown).advice
+    return Here("", status.now_seconds, alerts, tuple(series), advice)
+
+
+def _explain_text(arguments: argparse.Namespace) -> int:
+    # Imported only here: half a second, which 'explain ALERT' does not need.
+    from iowarden.collectors.tool_output.parse import parsed  # noqa: PLC0415
+    from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explained  # noqa: PLC0415
+    from iowarden.daemon.cli import command  # noqa: PLC0415
+    from iowarden.daemon.config.parser import parse_config  # noqa: PLC0415
+    from iowarden.daemon.config.rule_files import load_events, load_shipped  # noqa: PLC0415
+
     shown = "standard input" if arguments.file == "-" else f"'{arguments.file}'"
     try:
         content = _content(arguments.file)

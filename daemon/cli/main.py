@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NoReturn
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.installation import VERSION
 from iowarden.daemon.terminal import examples, exit_status
+from iowarden.daemon.terminal.near import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "watch": {
@@ -61,7 +62,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "check": ("check_command", "check this machine once and list what is wrong"),
         "explain": (
             "explain_command",
-            "explain the output of a storage tool or of the kernel: states, events, alerts",
+            "explain an alert, or the output of a storage tool or of the kernel",
         ),
         "advise": (
             "status_command",
@@ -104,7 +105,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "run": ("run_command", "run the monitoring service in the foreground until Ctrl-C"),
         "config": ("check_command", "check the configuration"),
-        "rules": ("rules_command", "check, test and list rules"),
+        "rules": ("rules_command", "check, test, list and show rules"),
         "test-mail": ("mail_command", "send a test mail and show the answer of the server"),
         "test-notify": (
             "mail_command",
@@ -124,7 +125,6 @@ _ROWS: Mapping[str, tuple[str, str]] = {
 }
 _NAME_COLUMNS = 13
 _HELP_COLUMNS = 80
-_MAX_NEAR = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,7 +158,9 @@ class _Parser(argparse.ArgumentParser):
                 break  # what follows is for its parser
             option = word.partition("=")[0]
             if word.startswith("--") and not any(map(_begins(option), self._option_string_actions)):
-                self.error(f"no option '{option}'{_near(option, self._option_string_actions)}")
+                self.error(
+                    f"no option '{option}'{did_you_mean(option, self._option_string_actions)}"
+                )
         return super().parse_known_args(words, namespace)
 
 
@@ -167,20 +169,14 @@ def _begins(option: str) -> Callable[[str], bool]:
     return lambda name: name.startswith(option)
 
 
-def _near(word: str, candidates: Iterable[str]) -> str:
-    """Return '; did you mean 'events'?', '' if nothing is near."""
-    import difflib  # noqa: PLC0415 - 6 ms, for a typing error only
-
-    near = difflib.get_close_matches(word, [*candidates], _MAX_NEAR)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-
-
 def _parser_for(wanted: str) -> argparse.ArgumentParser:
     """Return the parser of one command; one that only shows which there are if it is none."""
     if wanted in _ROWS:
         return _parser(wanted)
     if wanted and not wanted.startswith("-"):
-        _top().error(f"no command '{wanted}'{_near(wanted, _ROWS)}; 'iowarden --help' lists all")
+        _top().error(
+            f"no command '{wanted}'{did_you_mean(wanted, _ROWS)}; 'iowarden --help' lists all"
+        )
     return _overview()
 
 

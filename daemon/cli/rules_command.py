@@ -1,4 +1,4 @@
-"""The commands `iowarden rules check`, `rules test` and `rules list`.
+"""The commands `iowarden rules check`, `rules test`, `rules list` and `rules show`.
 
 Exit status: 0; `check` 78 if a rule cannot be loaded, `test` 1 if a test fails.
 """
@@ -11,17 +11,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, explain_command
 from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import (
-    estimates,
-    load_files,
-    load_rules,
-    notes,
-    read_text,
-)
+from iowarden.daemon.config.rule_files import load_files, load_rules, read_text
+from iowarden.daemon.config.rule_notes import estimates, notes
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import AlertLine, Status
@@ -59,6 +54,17 @@ def add_commands(add: Add) -> None:
     listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="print JSON")
     listed.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
+    shown = command.configured(
+        subcommand(
+            actions,
+            "show",
+            "explain an alert: what it means, what to do, its rule, how to change it",
+        )
+    )
+    shown.set_defaults(command=lambda arguments: guarded(_show, arguments))
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
+    shown.add_argument("alert", metavar="ALERT", help="name of an alert, or a class of events")
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -134,6 +140,10 @@ def _list(arguments: argparse.Namespace) -> int:
     for note in notes(groups, settings):
         sys.stdout.write(console.printable(note) + "\n")
     return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    return explain_command.print_alert(arguments, arguments.alert)
 
 
 def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:

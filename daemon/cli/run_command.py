@@ -20,7 +20,8 @@ from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import garbage, journal, mlock
 from iowarden.daemon.cli import command
 from iowarden.daemon.config.load import with_redactor
-from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
+from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service
+from iowarden.daemon.config.rule_notes import notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import page_access, web_config
 from iowarden.daemon.http.exposition import Exposition

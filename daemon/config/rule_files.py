@@ -8,30 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.resources
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors import registry
-from iowarden.daemon import metrics
-from iowarden.daemon.metric_labels import LABELS
-from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.promql.history import max_samples
-from iowarden.rules.promql.store import MAX_SAMPLES
-from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile.overrides import apply, severity
 from iowarden.rules.rulefile.rulefile import (
     MAX_RULES,
     SHIPPED,
+    RecordingRule,
     Rule,
     RuleGroup,
-    expression_place,
     parse_rule_file,
 )
-from iowarden.rules.rulefile.unmatched_selectors import Catalog, unmatched
-from iowarden.rules.signals import table as signals
-from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -43,11 +34,9 @@ if TYPE_CHECKING:
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
 """The shipped table of events."""
+_ALERT = re.compile(r"\balert: *['\"]?([A-Za-z_]\w*)")
 MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
-MAX_NOTES = 50
-LONG_RANGE_SECONDS, MAX_ESTIMATES = 3600.0, 10
-SAMPLE_BYTES = 16
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("device", "memory", "writeback", "zfs_pools"), 1.0),
     **dict.fromkeys(("iowarden", "md", "queue", "zfs_devices", "device_mapper"), 5.0),
@@ -120,16 +109,59 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
     return LoadedRules(shipped + own.groups + kept, own.refused)
 
 
+def load_alert(settings: Config, alert: str, *, overridden: bool = True) -> list[RuleGroup]:
+    """Return the rule groups of the files that mention an alert; faster than reading all.
+
+    `overridden`: with the changes of the configuration. Errors: RuleFileError.
+    """
+    groups = [
+        group
+        for name, text in _shipped_texts(settings)
+        if alert in text
+        for group in _as_shipped(text, name)
+    ]
+    changes = [each for each in settings.overrides if each.rule.partition("/")[0] == alert]
+    if overridden and any(_is_of(rule, alert) for group in groups for rule in group.rules):
+        groups = apply(groups, changes)
+    for path in _in_directory(settings.rules_directory):
+        if alert in (text := read_text(path)):
+            groups += parse_rule_file(text, str(path))
+    return groups
+
+
+def alert_names(settings: Config) -> list[str]:
+    """Return the names of the alerts of all rule files, as far as these can be read."""
+    texts = [text for _, text in _shipped_texts(settings)]
+    with contextlib.suppress(RuleFileError):
+        texts += map(read_text, _in_directory(settings.rules_directory))
+    return list(dict.fromkeys(name for text in texts for name in _ALERT.findall(text)))
+
+
+def _is_of(rule: Rule | RecordingRule, alert: str) -> bool:
+    return isinstance(rule, Rule) and rule.alert == alert
+
+
 def shipped_rules(settings: Config) -> list[RuleGroup]:
     """Return the rules of iowarden as they are shipped; none if `settings` switches them off."""
+    return [group for name, text in _shipped_texts(settings) for group in _as_shipped(text, name)]
+
+
+def _shipped_texts(settings: Config) -> list[tuple[str, str]]:
+    """Return name and text of the shipped rule files; none if they are switched off."""
     if not settings.shipped_rules:
         return []
-    found = importlib.resources.files("iowarden.rules")
+    entries = importlib.resources.files("iowarden.rules").iterdir()
+    return [
+        (entry.name, entry.read_text(encoding="utf-8"))
+        for entry in sorted(entries, key=lambda entry: entry.name)
+        if entry.name.endswith(RULE_SUFFIXES)
+    ]
+
+
+def _as_shipped(text: str, name: str) -> list[RuleGroup]:
     return [
         replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
-        for entry in sorted(found.iterdir(), key=lambda e: e.name)
-        if entry.name.endswith(RULE_SUFFIXES)
-        for group in parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
+        for group in parse_rule_file(text, SHIPPED + name)
     ]
 
 
@@ -192,78 +224,6 @@ def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
 
 def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
     return [rule for group in groups for rule in group.rules if isinstance(rule, Rule)]
-
-
-def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
-    """Return notes on selectors of the user's rules that can never match a series.
-
-    Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
-    """
-    own = [group for group in groups if not group.is_shipped]
-    found = unmatched(own, catalog(settings)) if own else []
-    texts: dict[str, str] = {}
-    lines = []
-    for each in found[:MAX_NOTES]:
-        rule, place = each.rule, (each.rule.line, 1)
-        with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded
-            text = texts.setdefault(rule.file, read_text(Path(rule.file)))
-            if each.position is not None:
-                place = expression_place(text, rule, each.position)
-        name = rule.alert if isinstance(rule, Rule) else rule.record
-        lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
-    more = len(found) - MAX_NOTES
-    return [*lines, f"and {more} more notes"] if more > 0 else lines
-
-
-def estimates(groups: Iterable[RuleGroup]) -> list[str]:
-    """Return for the user's longest ranges how much history each of their series may need.
-
-    Limits: ranges of at least an hour, `MAX_ESTIMATES` lines.
-    """
-    periods = {
-        family.name: max(1.0, source.period_seconds)
-        for source in registry.SOURCES
-        for family in source.families
-    }
-    most = {
-        f"{window.selector or 'all metrics'} for {duration(window.seconds)}": max_samples(
-            window.seconds, periods.get(window.name, 1.0)
-        )
-        for group in groups
-        if not group.is_shipped
-        for rule in group.rules
-        for window in rule.expression.windows
-        if window.seconds >= LONG_RANGE_SECONDS
-    }
-    largest = sorted(most.items(), key=lambda each: -each[1])[:MAX_ESTIMATES]
-    return [
-        f"history of {text}: at most {count:,} samples, {size(count * SAMPLE_BYTES)}, for each"
-        f" series (equal values in a row are one); all history: {MAX_SAMPLES:,}"
-        for text, count in largest
-    ]
-
-
-def catalog(settings: Config) -> Catalog:
-    """Return the names of all series that rules can select."""
-    families = (
-        *(family for source in registry.SOURCES for family in source.families),
-        *(family for group in signals.GROUPS for family in group.families),
-        *device_changes.FAMILIES,
-        *engine.FAMILIES,
-        *metrics.FAMILIES,
-    )
-    names = {name for source in registry.SOURCES for name in source.node_names}
-    return Catalog(
-        frozenset(names | {family.name for family in families}),
-        tuple(
-            prefix
-            for source in registry.SOURCES
-            if not source.node_names
-            for prefix in source.node_prefixes
-        ),
-        settings.targets,
-        {name: labels for name, labels in LABELS.items() if "..." not in labels},
-    )
 
 
 def load_files(paths: Iterable[Path]) -> list[RuleGroup]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.daemon.check import explain, report
 from iowarden.daemon.cli import top_command
 from iowarden.daemon.control import documents, storage_document
+from iowarden.daemon.manual.alert_manual import AlertManual
 from iowarden.daemon.reference.markdown import code, literal, page, table
 from iowarden.daemon.trace.protocol import TraceResult
 from iowarden.rules.matcher import Matcher
@@ -56,6 +57,7 @@ DOCUMENTS: Mapping[str, type] = {
     "scan status": documents.ScanList,
     "mail list": documents.StoredMailList,
     "mail show": documents.StoredMailText,
+    "rules show": AlertManual,
     "trace": TraceResult,
 }
 """Commands whose document is a class."""
@@ -104,6 +106,7 @@ OTHERS: Mapping[str, Mapping[str, str | type]] = {
 EXAMPLES: Mapping[str, types.ModuleType] = {"explain": explain, "top": top_command}
 """Commands whose module describes the format."""
 ADDED = {
+    "explain": "Of an alert, with the fields of `iowarden rules show --json`.",
     "trace": "Each disk has its name in `device`, each of `slowest` its file in `file` (null: not"
     " known).",
     "locate": "Each answer also has `sentence`, and `steps` with `text`, `command` and what it"

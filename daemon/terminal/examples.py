@@ -37,6 +37,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("iowarden check --json | jq '.findings[]'", "for a script"),
     ),
     "explain": (
+        ("iowarden explain DiskPendingSectors", "what an alert means here, and what to do"),
         ("dmesg | iowarden explain", "what the lines of the kernel's log mean"),
         (
             "iowarden explain --as storcli show-all.txt",
@@ -152,6 +153,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "rules test": (("iowarden rules test tests.yaml", "unit tests in promtool's format"),),
     "rules list": (("iowarden rules list", "the rules in force and the state of their alerts"),),
+    "rules show": (
+        ("iowarden rules show DiskSlow", "its thresholds and values here, and how to change them"),
+    ),
     "test-mail": (
         ("iowarden test-mail", "the dialogue with the mail server; exit status 0 if it took it"),
     ),

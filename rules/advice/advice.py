@@ -79,7 +79,12 @@ PACKAGES = {
 
 def steps_of(alert: Alert) -> str:
     """Return an alert's advice with its steps as lines of their own."""
-    text, names = alert.annotation("advice").strip("\n"), alert.annotation(STEPS).split()
+    return with_steps(alert.annotation("advice"), alert.annotation(STEPS))
+
+
+def with_steps(advice: str, steps: str) -> str:
+    """Return the annotation 'advice' with the steps that are named in the other one, in order."""
+    text, names = advice.strip("\n"), steps.split()
     if TEXT not in names:
         names = [TEXT, *names]
     return "\n".join(text if name == TEXT else f"{{{name}}}" for name in names).strip("\n")

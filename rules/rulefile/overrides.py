@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.promql.ast import Binary, Negation, Number, children
+from iowarden.rules.promql.ast import Binary, Call, Negation, Number, Selector, children
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.promql.signatures import COMPARISONS
+from iowarden.rules.promql.signatures import COMPARISONS, SET_OPERATORS
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.rulefile.unmatched_selectors import selectors
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Node
 
 AnyRule = Rule | RecordingRule
+_STATES = frozenset({"==", "!="})
+"""Comparisons with a state, which is no limit that a person may want to move."""
 _MENTION = re.compile(r'(alertname="([^"]*)",\s*severity=")([^"]*)')
 """A reference of a shipped rule to another rule's alerts."""
 
@@ -211,12 +213,68 @@ class _Limit:
     value: float
     shown: str
     """The comparison."""
+    operator: str
     metrics: frozenset[str]
 
 
 def thresholds(text: str) -> list[str]:
     """Return the comparisons with a number in an expression, each once: 'METRIC > 0.8'."""
     return list(dict.fromkeys(limit.shown for limit in _limits(parse(text), text)))
+
+
+def adjustable(text: str) -> list[tuple[str, str]]:
+    """Return the metrics whose limit an override of 'threshold' can change, with its number now.
+
+    Not the ones that are compared with a state, or with several numbers.
+    """
+    numbers: dict[str, set[str]] = {}
+    for limit in _limits(parse(text), text):
+        for metric in sorted(limit.metrics):
+            number = "" if limit.operator in _STATES else text[limit.begin : limit.end]
+            numbers.setdefault(metric, set()).add(number)
+    single = {metric: found.pop() for metric, found in numbers.items() if len(found) == 1}
+    return [(metric, number) for metric, number in single.items() if number]
+
+
+def comparisons(text: str) -> list[str]:
+    """Return the limits of an expression, each once: 'METRIC > 0.8', 'METRIC >= OTHER_METRIC'.
+
+    A comparison with a state (==, !=) is none.
+    """
+    return list(dict.fromkeys(_comparisons(parse(text))))
+
+
+def _comparisons(node: Node) -> Iterator[str]:
+    if isinstance(node, Binary) and node.operator in COMPARISONS - _STATES:
+        yield f"{_notation(node.left)} {node.operator} {_notation(node.right)}"
+    for child in children(node):
+        yield from _comparisons(child)
+
+
+def _notation(node: Node) -> str:
+    """Return a part of an expression without its labels and matchings."""
+    match node:
+        case Selector():
+            return node.name
+        case Number():
+            return f"{node.value:.15g}"
+        case Negation():
+            return f"-{_notation(node.operand)}"
+        case Binary() if node.operator in COMPARISONS | SET_OPERATORS:
+            return _notation(node.left)
+        case Binary():
+            sides = (
+                f"({_notation(each)})" if _is_sum(each) else _notation(each)
+                for each in (node.left, node.right)
+            )
+            return f" {node.operator} ".join(sides)
+        case Call(arguments=()):
+            return f"{node.function}()"
+    return " ".join(map(_notation, children(node)[-1:]))
+
+
+def _is_sum(node: Node) -> bool:
+    return isinstance(node, Binary) and node.operator in {"+", "-"}
 
 
 def _with_threshold(text: str, metric: str, value: float) -> str:
@@ -262,7 +320,7 @@ def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
                 names = " and ".join(sorted(metrics)) or "a number"
                 begin, end, value = span
                 shown = f"{names} {node.operator} {text[begin:end]}"
-                yield _Limit(begin, end, value, shown, metrics)
+                yield _Limit(begin, end, value, shown, node.operator, metrics)
                 break
     if deep:
         for child in children(node):

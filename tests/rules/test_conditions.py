@@ -9,7 +9,8 @@ import pytest
 from support.host import shipped_rules
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import catalog, load_events
+from iowarden.daemon.config.rule_files import load_events
+from iowarden.daemon.config.rule_notes import catalog
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.conditions.definition import parse_definitions

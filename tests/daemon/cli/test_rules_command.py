@@ -14,7 +14,8 @@ from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, catalog, load_files, load_rules
+from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, load_files, load_rules
+from iowarden.daemon.config.rule_notes import catalog
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.terminal import exit_status
 from iowarden.rules.rulefile.rulefile import parse_rule_file

@@ -24,6 +24,7 @@ ASKED = {
     "query": ["query", "iowarden_device_requests_in_flight"],
     "metrics": ["metrics", "in_flight"],
     "rules list": ["rules", "list"],
+    "rules show": ["rules", "show", "DeviceHang"],
 }
 NEEDS_MORE = {"disk history", "mail show", "trace", "locate", "top", "explain", "check", "replay"}
 """They need drives that answer, root, or a file."""

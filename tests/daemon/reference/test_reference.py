@@ -66,22 +66,6 @@ def test_the_labels_of_a_played_machine_are_those_of_the_table(
 
 
 @pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        ("{{ $labels.device }} hangs for {{ $value }} s", "`<device>` hangs for ... s"),
-        ('{{ with query "x" }}{{ . }} left{{ else }}unknown{{ end }}.', "... left."),
-        ("{{ if $value }}{{ if $value }}a{{ else }}b{{ end }}{{ else }}c{{ end }}d", "ad"),
-        ("{{ range query `x` }} {{ .Labels.disk }}{{ end }}", "`<disk>`"),
-        ("{{ $x := 1 }}{{- $labels.a | title -}}", "`<a>`"),
-        ("one\n  two", "one two"),
-    ],
-)
-def test_an_annotation_is_shown_without_its_template(template: str, expected: str) -> None:
-    """The first branch of a condition, one turn of a loop, names of labels."""
-    assert alerts.filled(template) == expected
-
-
-@pytest.mark.parametrize(
     ("seconds", "expected"), [(1, "1s"), (90, "1m30s"), (86_400, "1d"), (0.5, "0.5s")]
 )
 def test_a_time_is_written_as_in_a_rule_file(seconds: float, expected: str) -> None:

@@ -1,0 +1,219 @@
+"""One alert: its rules as they are in force here, what fires and is measured now; its text.
+
+The texts are those of the rule, rendered for an example object (rules/manual); what fires and what
+is measured here is what the running service answers, and where none does, that is in the text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.config import rule_files
+from iowarden.daemon.control.documents import (  # noqa: TC001 - the reference reads the types
+    AlertLine,
+    ResultSample,
+)
+from iowarden.daemon.terminal.console import printable
+from iowarden.daemon.terminal.near import did_you_mean
+from iowarden.daemon.terminal.times import since_text, span
+from iowarden.rules.manual import manual
+from iowarden.rules.manual.manual import Manual  # noqa: TC001 - as above
+from iowarden.rules.quantity import quantity, spelled, spelled_advice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iowarden.daemon.config.schema import Config
+
+MAX_SERIES = 8
+"""Series of one metric that are listed; then a line with the number of the others."""
+CONFIG = "/etc/iowarden/iowarden.yaml"
+_HIDDEN = frozenset(("__name__", "instance", "job"))
+_EXAMPLE = "an example object; its names and numbers are not of this host"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The series that a selector of a rule selects on this host now."""
+
+    selector: str = ""
+    samples: tuple[ResultSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """An alert on this host, as the running service answers."""
+
+    problem: str = ""
+    """Why there is no state and no value; empty: the service answered."""
+    now_seconds: float = 0.0
+    alerts: tuple[AlertLine, ...] = ()
+    """Those that are pending, firing or unknown."""
+    series: tuple[Series, ...] = ()
+    advice: tuple[str, ...] = ()
+    """What to do about the incident of an alert that fires."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertManual:
+    """One alert: its rules, and what is so on this host."""
+
+    alert: str = ""
+    notes: tuple[str, ...] = ()
+    """Why the rules may not be those that are in force."""
+    rules: tuple[Manual, ...] = ()
+    """The most severe first. An event has one, without an expression."""
+    here: Here = dataclasses.field(default_factory=Here)
+
+
+class UnknownAlertError(Exception):
+    """There is no such alert; the text is shown to the user."""
+
+
+def rules_of(
+    name: str, settings: Config, kind: str = "alert"
+) -> tuple[list[Manual], tuple[str, ...]]:
+    """Return the rules of an alert that are in force, and notes; those of a disabled one as well.
+
+    `kind` is what the name was to be, for the message.
+    Errors: UnknownAlertError; RuleFileError for a rule file that cannot be read.
+    """
+    if found := _manuals(name, settings):
+        return found, ()
+    shipped = dataclasses.replace(settings, overrides=(), shipped_rules=True)
+    if found := _manuals(name, shipped):
+        return found, (f"it is disabled here, by 'overrides' or 'shipped_rules' of {CONFIG}",)
+    known = [*rule_files.alert_names(shipped), *rule_files.load_events().rows]
+    raise UnknownAlertError(
+        f"no {kind} '{name}'{did_you_mean(name, known)}; all of them: iowarden rules list"
+    )
+
+
+def _manuals(name: str, settings: Config) -> list[Manual]:
+    found = manual.of_rules(rule_files.load_alert(settings, name), name)
+    if found or not name.islower():  # classes of events are in lower case
+        return found
+    row = rule_files.load_events().rows.get(name)
+    return [] if row is None else [manual.of_event(row)]
+
+
+# --- the text
+
+
+def sections(of: AlertManual) -> Iterator[str]:
+    """Yield the lines about an alert: what it is, what is so here, what to do; then the rule."""
+    manuals, here = of.rules, of.here
+    first = manuals[0]
+    yield f"{first.alert}, condition {first.condition}" if first.condition else first.alert
+    for each in manuals:
+        yield f"  {each.severity}: {each.summary}"
+    yield f"  ({_EXAMPLE})"
+    yield from (f"  note: {note}" for note in of.notes)
+    yield from _part("meaning", dict.fromkeys(each.description for each in manuals))
+    yield from _part("on this host now", _situation(here))
+    of_incident = [line for text in here.advice for line in spelled_advice(text).splitlines()]
+    title = "what to do here" if of_incident else "what to do, for the example object"
+    yield from _part(title, of_incident or _advice(manuals))
+    yield from _part(
+        "not determined when it fires", dict.fromkeys(each.unknown for each in manuals)
+    )
+    yield from _part("rule", [line for each in manuals for line in _rule(each)])
+    yield from _part("change or silence it", _changes(manuals))
+    yield from _part("more", _more(first))
+
+
+def _part(title: str, lines: Iterable[str]) -> Iterator[str]:
+    found = [line for line in lines if line.strip()]
+    if found:
+        yield ""
+        yield f"{title}:"
+        yield from (f"  {line}" for line in found)
+
+
+def _situation(here: Here) -> Iterator[str]:
+    if here.problem:
+        yield f"not known, because no service answers: {here.problem}"
+        return
+    if not here.alerts:
+        yield "it does not fire"
+    for alert in here.alerts:
+        began = since_text(alert.since_seconds, here.now_seconds)
+        what = f"{alert.severity}, {alert.object}: {spelled(alert.summary)}"
+        yield f"{alert.state} since {began}, {what}"
+        if alert.unknown_reason:
+            yield f"  {alert.unknown_reason}"
+        if alert.incident:
+            yield f"  evidence and course: iowarden incident show {alert.incident}"
+    for series in here.series:
+        yield from _values(series)
+
+
+def _values(series: Series) -> Iterator[str]:
+    metric = series.selector.partition("{")[0]
+    if not series.samples:
+        yield f"{series.selector}: no such series here (why: iowarden metrics {metric})"
+    for sample in series.samples[:MAX_SERIES]:
+        labels = ", ".join(
+            f'{name}="{value}"' for name, value in sample.labels.items() if name not in _HIDDEN
+        )
+        value = quantity(metric, float(sample.value))
+        yield printable(f"{metric}{f'{{{labels}}}' if labels else ''}: {value}")
+    if (more := len(series.samples) - MAX_SERIES) > 0:
+        yield f"  and {more} more: iowarden query '{series.selector}'"
+
+
+def _advice(manuals: Sequence[Manual]) -> Iterator[str]:
+    """Yield what to do, of each severity if they differ."""
+    texts: dict[str, list[str]] = {}
+    for each in manuals:
+        texts.setdefault(each.advice, []).append(each.severity)
+    for text, severities in texts.items():
+        if text and len(texts) > 1:
+            yield f"{', '.join(severities)}:"
+        yield from text.splitlines()
+
+
+def _rule(each: Manual) -> Iterator[str]:
+    yield f"{each.severity}: {', '.join(_facts(each))}"
+    for threshold in each.thresholds:
+        yield f"  threshold: {threshold}"
+    yield from (f"    {line}" for line in each.expression.splitlines())
+
+
+def _facts(each: Manual) -> Iterator[str]:
+    if not each.expression:
+        yield "an event of a log or of an array, not a rule"
+    elif each.for_seconds:
+        yield f"fires after {span(each.for_seconds)}"
+    else:
+        yield "fires at once"
+    if each.keep_firing_for_seconds:
+        yield f"for {span(each.keep_firing_for_seconds)} after the expression is false"
+    if each.interval_seconds:
+        yield f"evaluated every {span(each.interval_seconds)}"
+    if each.overridden:
+        yield f"changed here: {', '.join(each.overridden)}"
+    yield each.place
+
+
+def _changes(manuals: Sequence[Manual]) -> Iterator[str]:
+    name = manuals[0].alert
+    yield "stop its notifications for a time; add a label to mean one object, such as device=sda:"
+    yield f"  iowarden silence add --for 2h --reason 'TEXT' {name}"
+    if not manuals[0].expression:
+        return
+    yield f"change a threshold, 'for' or 'severity' of it, or switch it off, in {CONFIG}:"
+    yield "  overrides:"
+    yield from (f"    {each.override}" for each in manuals)
+    yield f"    {name}: {{enabled: false}}"
+    yield "check and load that:"
+    yield "  iowarden config check && systemctl reload iowarden"
+
+
+def _more(first: Manual) -> Iterator[str]:
+    if first.source:
+        yield f"source: {first.source}"
+    if first.condition:
+        yield f"guards and limits: packaging/doc/conditions.md#{first.condition}"

@@ -1,0 +1,138 @@
+"""The machine of the example objects: what the steps of advice are about in a manual. Pure.
+
+Two SATA disks are members of an md array with a logical volume on it; a LUN has two paths. Advice
+names no other device than these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iowarden.collectors.block.block_devices import Device, Md, topology
+from iowarden.collectors.filesystem.mountinfo import Mount
+from iowarden.collectors.md.mdstat import ArrayMember, MdArray
+from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
+from iowarden.rules.advice.facts import AdviceInputs, Facts
+from iowarden.rules.manual.example import SERIAL
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.inventory import InventoryDisk
+from iowarden.rules.topology.slot_map import DeviceMap
+
+_BYTES = 4 * 10**12
+_DISK = Device(
+    name="sda",
+    device_number="8:0",
+    slaves=(),
+    holders=("md0",),
+    partitions=("sda1",),
+    leaf=True,
+    size_bytes=_BYTES,
+    rotational=True,
+    model="EXAMPLE HDD",
+    vendor="ATA",
+    serial=SERIAL,
+    wwn=None,
+    timeout_seconds=30.0,
+    host="host0",
+    dm_name=None,
+    md=None,
+    address="0:0:0:0",
+    port="ata1",
+    uses=(("sda1", "md0"),),
+)
+_DEVICES = (
+    _DISK,
+    replace(
+        _DISK,
+        name="sdb",
+        device_number="8:16",
+        partitions=("sdb1",),
+        serial="ZFN1EXMP",
+        host="host1",
+        address="1:0:0:0",
+        port="ata2",
+        uses=(("sdb1", "md0"),),
+    ),
+    *(
+        replace(
+            _DISK,
+            name=name,
+            device_number=number,
+            holders=("dm-1",),
+            partitions=(),
+            serial="LUN-1",
+            vendor="EXAMPLE",
+            model="ARRAY",
+            host=host,
+            address=f"{host.removeprefix('host')}:0:0:1",
+            port=None,
+            uses=((name, "dm-1"),),
+        )
+        for name, number, host in (("sdc", "8:32", "host6"), ("sdd", "8:48", "host7"))
+    ),
+    *(
+        replace(
+            _DISK,
+            name=name,
+            device_number=number,
+            slaves=slaves,
+            holders=holders,
+            partitions=(),
+            leaf=False,
+            model=None,
+            vendor=None,
+            serial=None,
+            timeout_seconds=None,
+            host=None,
+            address=None,
+            port=None,
+            dm_name=dm_name,
+            dm_uuid=uuid,
+            md=md,
+            uses=(),
+        )
+        for name, number, slaves, holders, dm_name, uuid, md in (
+            ("md0", "9:0", ("sda", "sdb"), ("dm-0",), None, None, Md("raid1", 2, 0, 2, 0)),
+            ("dm-0", "253:0", ("md0",), (), "vg-data", "LVM-example", None),
+            ("dm-1", "253:1", ("sdc", "sdd"), (), "mpatha", "mpath-example", None),
+        )
+    ),
+)
+_IN_SYNC = ("in_sync",)
+_ARRAY = MdArray(
+    "md0",
+    "raid1",
+    "active",
+    2,
+    0,
+    "idle",
+    None,
+    None,
+    0,
+    None,
+    None,
+    (ArrayMember("sda1", 0, _IN_SYNC), ArrayMember("sdb1", 1, _IN_SYNC)),
+)
+_MOUNT = Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "ext4", ("rw",), ("rw",))
+
+
+def facts() -> Facts:
+    """Return what advice may name on the machine."""
+    devices = topology({device.name: device for device in _DEVICES})
+    method = AccessMethod("/dev/sda", device="sda")
+    disk = InventoryDisk(
+        SERIAL,
+        identity(devices, "sda"),
+        "sda",
+        ("kernel",),
+        ReadStatus.READ,
+        "",
+        str(method),
+        "",
+        None,
+        physical=True,
+        polled=PollResult(method, ReadStatus.READ),
+        leaves=("sda",),
+    )
+    where = DeviceMap(topology=devices, disks={SERIAL: disk}, arrays={"md0": _ARRAY})
+    return Facts(AdviceInputs(where, (_MOUNT,), paths={"dm-1": {"working": 1, "lost": 1}}))

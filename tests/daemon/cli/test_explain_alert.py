@@ -1,0 +1,166 @@
+"""`iowarden explain ALERT` and `rules show ALERT`: what it means, what is so here, what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.program import Feed, Played, recorded
+
+from iowarden.daemon.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a directory with a configuration, and without a service."""
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "c.yaml").write_text(
+        f"rules_directory: {tmp_path}/rules.d\nstate_directory: {tmp_path}\n"
+        "overrides:\n  FilesystemFull/warning: {threshold: 0.85}\n  NoSwap: {enabled: false}\n"
+    )
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """The service on a machine with a hung disk."""
+    directory = tmp_path_factory.mktemp("explain")
+    feed = Feed(recorded("hung-disk"), directory / "feed")
+    program = Played(directory, feed)
+    feed.give(1)
+    program.start()
+    feed.give()
+    program.caught_up()
+    yield program
+    program.close()
+
+
+def explained(home: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what is printed about an alert on a host whose service does not run."""
+    where = ("--config", str(home / "c.yaml"), "--state-directory", str(home))
+    assert main.main(["explain", *words, *where]) == 0
+    return capsys.readouterr().out
+
+
+def part(text: str, title: str) -> str:
+    """Return one part of the text, without its title."""
+    return text.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+
+
+def test_an_alert_is_explained_with_the_thresholds_of_this_host(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it means, what to do, and the limit that the administrator set; no service answers."""
+    text = explained(home, capsys, "FilesystemFull")
+    assert text.startswith("FilesystemFull, condition space_low\n  critical: /srv is 95% full")
+    assert "not known, because no service answers: iowarden is not running" in text
+    assert "du -xh" in part(text, "what to do, for the example object")
+    assert "warning: fires" in part(text, "rule")
+    assert "threshold: iowarden_filesystem_sustained_used_ratio > 0.85" in text
+    assert "changed here: threshold" in text
+    assert (
+        "FilesystemFull/warning: {threshold: {iowarden_filesystem_sustained_used_ratio: 0.85}}"
+        in part(text, "change or silence it")
+    )
+    assert "iowarden silence add --for 2h --reason 'TEXT' FilesystemFull" in text
+
+
+def test_what_to_do_comes_before_the_rule(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who is woken by it reads the first screen."""
+    titles = [
+        line
+        for line in explained(home, capsys, "DeviceHang").splitlines()
+        if line and not line.startswith(" ")
+    ]
+    assert titles[1:4] == ["meaning:", "on this host now:", "what to do, for the example object:"]
+    assert titles.index("rule:") > 3
+
+
+def test_a_class_of_events_is_explained_as_well(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its name is in mails like that of an alert; it has no rule that could be changed."""
+    text = explained(home, capsys, "scsi_medium_error")
+    assert "warning; critical from 5 in 10 min: the disk could not read or write sectors" in text
+    assert "First copy important data off this disk." in text
+    assert "an event of a log or of an array, not a rule" in text
+    assert "overrides" not in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("DiskPendingSector", "'DiskPendingSectors'"),
+        ("disk_slow", "'DiskSlow'"),
+        ("SCSI_MEDIUM_ERROR", "'scsi_medium_error'"),
+        ("mddegraded", "'MdDegraded'"),
+    ],
+)
+def test_a_mistyped_alert_is_answered_by_what_is_near(
+    home: Path, capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    """Also in other case; the exit status is that of a wrong argument."""
+    assert main.main(["explain", typed, "--config", str(home / "c.yaml")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"no alert or file '{typed}'; did you mean {meant}")
+    assert main.main(["rules", "show", typed, "--config", str(home / "c.yaml")]) == 2
+    assert capsys.readouterr().err.startswith(f"no alert '{typed}'; did you mean {meant}")
+
+
+def test_a_disabled_alert_is_explained_and_marked(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever wonders why it never fires finds the reason."""
+    text = explained(home, capsys, "NoSwap")
+    assert "note: it is disabled here, by 'overrides' or 'shipped_rules' of" in text
+    assert "5 GiB of memory and no swap" in text
+
+
+def test_an_alert_of_the_administrator_is_explained(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the same directory that the service loads."""
+    (home / "rules.d" / "mine.yaml").write_text(
+        "groups: [{name: g, rules: [{alert: Mine, expr: iowarden_load1 > 30,"
+        " labels: {severity: notice}, annotations: {summary: 'load {{ $value }}'}}]}]"
+    )
+    text = explained(home, capsys, "Mine")
+    assert text.startswith("Mine\n  notice: load 31\n")
+    assert "threshold: iowarden_load1 > 30" in text
+
+
+def test_a_file_is_still_read(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a file that exists is no name of an alert."""
+    monkeypatch.chdir(home)
+    (home / "mdstat").write_text("Personalities : [raid1]\nunused devices: <none>\n")
+    assert main.main(["explain", "mdstat"]) == 0
+    assert "/proc/mdstat" in capsys.readouterr().out
+
+
+def test_the_running_service_says_what_fires_and_what_is_measured(played: Played) -> None:
+    """The alert of a hung disk: since when, its values and limits, and the steps for that disk."""
+    text = played.command("explain", "DeviceHang").stdout
+    here = part(text, "on this host now")
+    assert "firing since" in here
+    assert "iowarden incident show" in here
+    assert 'iowarden_device_hang_seconds{device="' in here
+    assert 'iowarden_device_hang_threshold_seconds{device="' in here
+    assert part(text, "what to do here")
+    assert "example object:" not in text.partition("meaning")[2]
+
+
+def test_the_running_service_says_that_nothing_fires(played: Played) -> None:
+    """And which series there are not, with the command that tells why."""
+    here = part(played.command("rules", "show", "ZfsPoolFull").stdout, "on this host now")
+    assert here.startswith("  it does not fire\n")
+    assert "no such series here (why: iowarden metrics iowarden_zfs_pool" in here
+    found = json.loads(played.command("explain", "ZfsPoolFull", "--json").stdout)
+    assert found["here"]["problem"] == ""
+    assert [each["severity"] for each in found["rules"]] == ["critical", "warning"]
