@@ -1,4 +1,4 @@
-"""'iowarden monitoring' and 'iowarden disk': monitoring status of all disks, details of one.
+"""'iowarden monitoring', 'disk' and 'storage': all disks, one, and what is built on them.
 
 Exit status of 'monitoring', as that of 'check': 0 every physical disk is monitored or asleep, 1 one
 is not, 2 one that the configuration names is missing, 3 no disk is monitored, or the service does
@@ -8,6 +8,7 @@ not answer. The others as in daemon.cli.service_client.
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from iowarden.daemon.cli.service_client import (
     show_answer,
 )
 from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
+from iowarden.daemon.control.storage_document import StorageTree
+from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import (
@@ -27,9 +30,11 @@ from iowarden.daemon.terminal.console import (
     print_error,
     print_json,
     print_line,
+    print_raw,
     show,
     table_of,
 )
+from iowarden.daemon.terminal.storage_layout import bay_lines, tree_lines
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity, size
 
@@ -44,6 +49,8 @@ EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _FINE = ("monitored", "asleep")
 MAX_BARS = 60
 MAX_ROWS = 40
+MIN_WIDTH, MAX_CHARACTERS = 80, 10_000
+"""Of the lines of 'storage'."""
 
 
 def add_commands(add: Add) -> None:
@@ -67,9 +74,35 @@ def add_commands(add: Add) -> None:
     past.add_argument(
         "--all", action="store_true", help=f"show all changes, not only the last {MAX_ROWS}"
     )
+    tree = command_of(add("storage", _storage), _storage, data=True)
+    tree.add_argument(
+        "--by-bay", action="store_true", help="list the disks by adapter, enclosure and bay"
+    )
+    tree.add_argument(
+        "--all", action="store_true", help="show every disk and file system, nothing folded"
+    )
 
 
 # --- the commands
+
+
+def _storage(arguments: argparse.Namespace) -> int:
+    answer = requested(arguments, "storage")
+    if arguments.json:
+        print_json(answer)
+        return 0
+    tree = decoded(StorageTree, answer)
+    width = MIN_WIDTH
+    if sys.stdout.isatty():
+        width = max(shutil.get_terminal_size((MIN_WIDTH, 24)).columns, MIN_WIDTH)
+    lines = (
+        bay_lines(tree, width)
+        if arguments.by_bay
+        else tree_lines(tree, width, unfolded=arguments.all)
+    )
+    for line in lines:
+        print_raw(one_line(line, MAX_CHARACTERS, blanks=True))
+    return 0
 
 
 def _inventory(arguments: argparse.Namespace) -> int:

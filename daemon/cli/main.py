@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "events": ("events_command", "list the latest events of storage and of iowarden"),
         "storage": (
-            "storage_command",
+            "disks_command",
             "show the storage from mount points to disks: what is wrong, what it still survives",
         ),
         "monitoring": (

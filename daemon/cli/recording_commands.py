@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording, count_frames
-from iowarden.daemon.cli import check_command, command
+from iowarden.daemon.cli import command, host_check
 from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config, machine_name, read_config
@@ -172,7 +172,7 @@ def _report(arguments: argparse.Namespace) -> int:
             if outcome.problem:
                 return _failed(outcome.problem, exit_status.FAILED)
         sys.stderr.write("checking this machine\n")
-        found = check_command.report_of(argparse.Namespace(**{**vars(arguments), "play": None}))
+        found = host_check.report_of(argparse.Namespace(**{**vars(arguments), "play": None}))
         try:
             contents = bundle.write(
                 path,

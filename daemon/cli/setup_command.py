@@ -17,7 +17,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.report import WIDTH
-from iowarden.daemon.cli import check_command, command, mail_command, service_client
+from iowarden.daemon.cli import command, host_check, mail_command, service_client
 from iowarden.daemon.config.load import machine_name, with_password, with_receiver_secrets
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
@@ -355,8 +355,6 @@ def _test_notify(settings: Config, path: str) -> int:
 def _check(path: str) -> None:
     """Show what is monitored, and what is not with the command that corrects it."""
     print("checking this machine ...", flush=True)
-    report = check_command.report_of(
-        argparse.Namespace(config=path, state_directory=None, play=None)
-    )
+    report = host_check.report_of(argparse.Namespace(config=path, state_directory=None, play=None))
     width = shutil.get_terminal_size((WIDTH, 0)).columns
     print("\n".join(report.lines(width)), flush=True)

@@ -34,6 +34,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "check": (
         ("iowarden check", "exit status 0 ok, 1 warning, 2 critical, 3 unknown"),
+        ("iowarden check --nagios", "one line about the running service, for Nagios or Icinga"),
         ("iowarden check --json | jq '.findings[]'", "for a script"),
     ),
     "explain": (
