@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
+from iowarden.daemon.config import url_secrets
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.redactor import Redactor
 from iowarden.daemon.redactor import problem as secret_problem
@@ -59,10 +60,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 """Alertmanager 0.25 refuses other names. Source: prometheus/common, model/labels.go."""
 _SET_BY_IOWARDEN = frozenset({"alertname", "severity", "condition"})
-_SECRET_PART = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
-"""A part of a path that is no word: it allows sending."""
-_MIN_TOKEN_CHARACTERS = 8
-"""A shorter part of a path next to a token may be a word: 'api'."""
 _PATH = re.compile(r"/[^\x00]{1,4095}")
 _MIN_PERIOD_SECONDS, _MAX_PERIOD_SECONDS = 10.0, 86_400.0
 _PORTS = {"http": 80, "https": 443}
@@ -92,8 +89,7 @@ class Url:
     @property
     def is_secret(self) -> bool:
         """Whether the path seems to be one that allows sending."""
-        path, _, query = self.path.partition("?")
-        return bool(query) or any(_SECRET_PART.fullmatch(part) for part in path.split("/"))
+        return bool(url_secrets.secrets(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +116,9 @@ class ReceiverConfig:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the texts that no output may have: the contents of its files."""
-        paths = [url.path for url in self.urls] if self.url_file else []
-        of_urls = [part for path in paths for part in (path, *tokens(path))]
+        """Return the texts that no output may have: what of the contents of its files is secret."""
+        urls = self.urls if self.url_file else ()
+        of_urls = [part for url in urls for part in url_secrets.secrets(url.path)]
         return tuple(filter(None, (self.secret, self.token, self.password, *of_urls)))
 
     @property
@@ -169,7 +165,7 @@ def parse_receiver(values: Mapping[str, object]) -> tuple[ReceiverConfig | None,
     urls: list[Url] = []
     for text in _texts(values.get("url")):
         try:
-            urls.append(parse_url(text))
+            urls.append(parse_url(text, kind))
         except ValueError as error:
             problems.append(f"url: {error}")
     problems += _of_urls(values, kind, urls)
@@ -214,8 +210,8 @@ def parse_receiver(values: Mapping[str, object]) -> tuple[ReceiverConfig | None,
     )
 
 
-def parse_url(text: str) -> Url:
-    """Return a URL. Errors: ValueError, without any part of the text."""
+def parse_url(text: str, kind: ReceiverType = ReceiverType.WEBHOOK) -> Url:
+    """Return the URL of a receiver of this type. Errors: ValueError, without any part of it."""
     expected = "expected a URL; example: url: https://example.com/hook"
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"{expected}; write other characters as %XX")
@@ -227,7 +223,7 @@ def parse_url(text: str) -> Url:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{expected}, which begins 'https://' or 'http://'")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("expected a URL without user and password; use 'user', 'password_file'")
+        raise ValueError(f"expected a URL without user and password, got them; {_login(kind)}")
     if parts.fragment:
         raise ValueError("expected a URL without '#'")
     if port == 0:
@@ -238,21 +234,13 @@ def parse_url(text: str) -> Url:
     )
 
 
-def tokens(path: str) -> tuple[str, ...]:
-    """Return the parts of a secret path with its query that allow sending.
-
-    Those are the values of a query and what is no word; if there is none, the last part: a topic.
-    """
-    plain, _, query = path.partition("?")
-    parts = [part for part in plain.split("/") if part]
-    values = [pair.partition("=")[2] or pair for pair in query.split("&") if pair]
-    found = [part for part in parts if _is_token(part)] + values
-    return tuple(found or parts[-1:])
-
-
-def _is_token(part: str) -> bool:
-    is_word = part.isalpha() and (part.islower() or part.istitle())
-    return len(part) >= _MIN_TOKEN_CHARACTERS and not is_word
+def _login(kind: ReceiverType) -> str:
+    """Return how a receiver of this type logs in."""
+    if "user" in _KEYS[kind]:
+        return "use 'user' and 'password_file'"
+    if "token_file" in _KEYS[kind]:
+        return f"a receiver of type {kind} has 'token_file', sent as 'Authorization: Bearer'"
+    return f"a receiver of type {kind} logs in by a secret path or query only, in its 'url_file'"
 
 
 def is_loopback(server: str) -> bool:
@@ -285,14 +273,13 @@ def with_secrets(
     urls = receiver.urls
     if "url_file" in found and not problems:
         try:
-            urls = (parse_url(found["url_file"].strip()),)
+            urls = (parse_url(found["url_file"].strip(), receiver.type),)
         except ValueError as error:
             problems.append(f"url_file: in its first line: {error}")
         else:
-            # Where a path has no token, it is no secret: '/'.
-            longest = max(tokens(urls[0].path), key=len, default="")
-            if longest and (wrong := secret_problem(longest)):
-                problems.append(f"url_file: a part of its path or query is the secret: {wrong}")
+            wrongs = map(secret_problem, url_secrets.named_values(urls[0].path))
+            if wrong := next(filter(None, wrongs), ""):
+                problems.append(f"url_file: a value of its query is a secret by its name: {wrong}")
     if not problems:
         problems += _clear_text(receiver.token_file or receiver.password_file, urls)
         problems += _topic(receiver.type, urls)

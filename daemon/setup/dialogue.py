@@ -96,7 +96,7 @@ def _receiver(directory: Path) -> tuple[dict[str, str] | None, dict[str, str]]:
     while True:
         typed = input(f"URL for {kind}: ") if shown else getpass.getpass("URL (not shown): ")
         try:
-            url = parse_url(typed.strip())
+            url = parse_url(typed.strip(), kind)
             break
         except ValueError as error:
             print_line(str(error))
