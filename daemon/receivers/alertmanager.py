@@ -253,7 +253,7 @@ class _Member:
             return
         wait = _BACKOFF_SECONDS[min(self._failures, len(_BACKOFF_SECONDS) - 1)]
         self._failures += 1
-        self._due_seconds = now + max(wait, min(result.retry_after_seconds, 3600.0))
+        self._due_seconds = now + max(wait, result.retry_after_seconds)
         if result.retry_after_seconds:
             self._not_before_seconds = self._due_seconds
 

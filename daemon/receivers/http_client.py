@@ -9,6 +9,7 @@ import http.client
 import io
 import ipaddress
 import os
+import re
 import ssl
 import time
 from contextlib import suppress
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.address_lookup import connected
 from iowarden.daemon.notify.attempt import DialogueError
-from iowarden.daemon.notify.retry import Verdict, http_verdict
+from iowarden.daemon.notify.retry import MAX_PAUSE_SECONDS, Verdict, http_verdict
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +35,8 @@ ATTEMPT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 4096
 """Read of a response; what follows is of no interest."""
 _MAX_SHOWN_CHARACTERS = 200
+_DELAY = re.compile(r"[0-9]+(\.[0-9]+)?")
+"""Of Retry-After; some services add a fraction, for which RFC 9110 has no place."""
 _PLAIN_ENCODINGS = frozenset({"", "identity"})
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _AUTHORITY = "; for an authority of your own: update-ca-certificates(8), then restart iowarden"
@@ -319,11 +322,16 @@ def _unix(date: str | None) -> float | None:
 
 
 def _seconds(retry_after: str | None, date: str | None) -> float:
-    """Return how long to wait by Retry-After: seconds, or a date by the server's own clock."""
+    """Return how long to wait by Retry-After: seconds, or a date by the server's own clock.
+
+    Limits: MAX_PAUSE_SECONDS; 0 for what is neither.
+    """
     if retry_after is None:
         return 0.0
     text = retry_after.strip()
-    if text.isdecimal() and len(text) <= 9:
-        return float(text)
+    if _DELAY.fullmatch(text):
+        return min(float(text), MAX_PAUSE_SECONDS)  # thousands of digits are infinite
     until, now = _unix(text), _unix(date)
-    return 0.0 if until is None or now is None else max(until - now, 0.0)
+    if until is None or now is None:
+        return 0.0
+    return min(max(until - now, 0.0), MAX_PAUSE_SECONDS)

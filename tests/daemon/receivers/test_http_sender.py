@@ -86,6 +86,26 @@ def test_a_webhook_gets_the_message_with_its_id_and_a_signature_that_fits() -> N
     assert hmac.compare_digest(signed, expected.hexdigest())
 
 
+@pytest.mark.parametrize(
+    ("requested", "seconds"),
+    [
+        *(("0", 0.0), ("007", 7.0), ("2.5", 2.5), ("3599", 3599.0), ("3601", 3600.0)),
+        *(("999999999", 3600.0), ("1000000000", 3600.0), ("4102444800", 3600.0)),
+        *(("9" * 400, 3600.0), ("Fri, 31 Dec 9999 23:59:59 GMT", 3600.0)),
+        *(("Thu, 01 Jan 1970 00:00:00 GMT", 0.0), ("-5", 0.0), ("soon", 0.0), ("\u0662", 0.0)),
+    ],
+)
+def test_a_requested_pause_is_an_hour_at_most_however_long_its_number(
+    requested: str, seconds: float
+) -> None:
+    """Ten digits are a longer pause than nine, and not none; what is no number is none."""
+    with server() as answers:
+        date = "Thu, 01 Jan 2026 00:00:00 GMT"
+        answering(answers, 429, Retry_After=requested.encode().decode("latin-1"), Date=date)
+        result = attempt(config(WEBHOOK, answers.port))
+    assert result.retry_after_seconds == seconds
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_server_that_is_busy_or_fails_is_tried_again(status: int) -> None:
     """That is an error of the server; nothing is refused."""
