@@ -1,6 +1,6 @@
 """Which parts of a receiver's URL are secrets: what allows sending, and no word of the language.
 
-A secret is replaced wherever it occurs in a log message, so a word that is taken for one would blank
+A secret is replaced wherever it occurs in a log message: a word that is taken for one would blank
 half the journal, and a token that is taken for a word would be shown. In this order:
 
 1. the value of a parameter that is named so (`token`, `key`, `sig` ...), whatever it is;

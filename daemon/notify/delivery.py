@@ -393,11 +393,11 @@ class Delivery:
             if batch is not None:
                 self._write(batch, now)
 
-    def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
-        """Retry permanently refused notifications; mails to the recipients configured now."""
+    def reload(self, recipients: tuple[str, ...], corrected: Container[str], now: float) -> None:
+        """Try what waits, as Routes.reload; mails to the recipients configured now."""
         for channel in self._active():
             to = recipients if channel.name == MAIL else (channel.name,)
-            batch = channel.outbox.retry_refused(to, now, self._commits + 1)
+            batch = channel.outbox.reload(to, corrected, now, self._commits + 1)
             if batch.add or batch.remove or channel.name == MAIL:
                 self._write(batch, now)
 

@@ -77,8 +77,8 @@ class MessageFormat:
         if faults & MAYBE_TAKEN:
             return f"the {self.noun} may have arrived and is repeated in {after}"
         if faults & REFUSALS:
-            retried = f"retried after 'systemctl reload iowarden', a successful '{self.test}'"
-            return f"{retried}, or in {after}"
+            reload = "'systemctl reload iowarden' with a corrected address or login"
+            return f"retried after {reload}, a successful '{self.test}', or in {after}"
         if faults == {Fault.UNREACHABLE}:
             return f"the {self.noun}s wait in the outbox and are retried at least every 15 min"
         return f"retried in {after}"

@@ -20,7 +20,7 @@ from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Container, Iterable
 
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.message_format import MessageFormat
@@ -177,8 +177,10 @@ class Outbox(OutboxQueue):
         if self._awaited is not None and self._awaited[0] <= committed.sequence:
             self._awaited = None
 
-    def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> StateChanges:
-        """Try every waiting mail now: the configuration was read again; return the batch.
+    def reload(
+        self, recipients: tuple[str, ...], corrected: Container[str], now: float, sequence: int
+    ) -> StateChanges:
+        """Try what waits, as Routes.reload: the configuration was read again; return the batch.
 
         Mails go to those of `recipients` (the ones configured now) who have not received them.
         """
@@ -196,7 +198,7 @@ class Outbox(OutboxQueue):
                 entry.due_seconds = min(entry.due_seconds, now)
                 add.append(entry.row)
         self._keep_routes()
-        self.routes.open_all(now)
+        self.routes.reload(corrected, now)
         return StateChanges(sequence, add=tuple(add), remove=tuple(remove))
 
     def drop_refused(

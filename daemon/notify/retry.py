@@ -81,6 +81,8 @@ its length.
 _TRANSIENT = frozenset({Fault.UNREACHABLE, Fault.DEFERRED, Fault.REFUSED})
 _FLAPPING = _TRANSIENT | {Fault.BUSY}
 _LOGINS = frozenset({Fault.LOGIN, Fault.LOGIN_LATER})
+NOT_RELOADED = _LOGINS | {Fault.PAUSED}
+"""A reload ends none of these where the server, and what is sent to it, are the same as before."""
 
 MAX_REFUSED_SECONDS = 5 * DAY
 """A message that was refused for so long probes no more; it is retained for 30 days."""

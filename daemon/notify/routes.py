@@ -22,7 +22,7 @@ from iowarden.daemon.notify.retry import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from iowarden.daemon.notify.attempt import SendResult
 
@@ -291,11 +291,21 @@ class Routes:
         self._put((ANY, message_id), hold)
 
     def open_all(self, now: float) -> None:
-        """Let everything be tried now: an administrator may have corrected it."""
-        self._refusing.clear()
-        self._tries.clear()
+        """Let everything be tried now: a test message was accepted."""
+        servers = {server for server, _ in self._holds} | self._refusing | self._tries.keys()
+        self.reload(servers, now)
+
+    def reload(self, corrected: Container[str], now: float) -> None:
+        """Let everything be tried now: an administrator may have corrected it.
+
+        `corrected` are the servers whose address or login is another one now. The others keep their
+        history: the same password, sent at each reload, would lock the account.
+        """
+        self._refusing = {server for server in self._refusing if server not in corrected}
+        self._tries = {name: at for name, at in self._tries.items() if name not in corrected}
         for (server, subject), hold in list(self._holds.items()):
-            if hold.fault not in retry.MAYBE_TAKEN:
+            is_bound = server not in corrected and hold.fault in retry.NOT_RELOADED
+            if hold.fault not in retry.MAYBE_TAKEN and not is_bound:
                 self._put((server, subject), _due_now(hold, now))
 
     def keep(self, servers: Iterable[str], subjects: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from iowarden.rules.quantity import duration
 from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, StoredDependents, restacked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
@@ -164,9 +164,9 @@ class Checkpoint:
             aside={row: each.aside for row, each in unread.items() if each.aside},
         )
 
-    def retry_mails(self, now: float) -> None:
-        """Try everything now: the configuration was read again."""
-        self.mails.retry_refused(recipients(self.tracker.config()), now)
+    def retry_mails(self, corrected: Container[str], now: float) -> None:
+        """Try what waits: the configuration was read again, in which these servers changed."""
+        self.mails.reload(recipients(self.tracker.config()), corrected, now)
         self.send_local_mails(now)
 
     def send_local_mails(self, now: float) -> None:

@@ -14,6 +14,8 @@ from iowarden.collectors.model import trace
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.control import documents
+from iowarden.daemon.notify.sender import mail_settings
+from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class ReloadDone:
     sender: MessageSender | None
     is_mail_changed: bool = False
     receivers: Receivers | None = None
+    corrected_servers: frozenset[str] = frozenset()
+    """Mail servers and receivers that have another address or login than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,4 +251,22 @@ def _loaded(
         return ReloadRefused((f"reload: cannot read a file: {error}",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
         return ReloadRefused((f"reload: bug: {trace(error)}",))
-    return ReloadDone(config, loaded, kept_back, sender, other, receivers)
+    corrected = corrected_servers(before, config)
+    return ReloadDone(config, loaded, kept_back, sender, other, receivers, corrected)
+
+
+def corrected_servers(before: Config, after: Config) -> frozenset[str]:
+    """Return the mail servers and receivers that have another address or login than before."""
+    servers, previous = _servers(after), _servers(before)
+    return frozenset(name for name, server in servers.items() if server != previous.get(name))
+
+
+def _servers(config: Config) -> dict[str, object]:
+    servers: dict[str, object] = {}
+    for server in mail_settings(config):
+        if isinstance(server, MailSettings):
+            servers[server.name] = server
+    for receiver in config.notify:
+        login = (receiver.user, receiver.password, receiver.token, receiver.secret)
+        servers[receiver.name] = (receiver.type, receiver.urls, receiver.proxy, login)
+    return servers

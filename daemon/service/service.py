@@ -695,5 +695,5 @@ class Service:
         self._dependencies.pollers.directories.configure(config.watch_directories)
         gone = self._engine.rules.load(loaded.rules.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
-        self._checkpoint.retry_mails(now)
+        self._checkpoint.retry_mails(loaded.corrected_servers, now)
         return len(self._engine.rules)

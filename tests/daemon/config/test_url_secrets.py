@@ -88,7 +88,7 @@ def test_what_is_made_of_words_and_small_numbers_is_no_secret(path: str) -> None
 )
 def test_random_tokens_look_random(alphabet: str, characters: int, most_missed: float) -> None:
     """Of each alphabet that services take; of few letters alone some look like a word."""
-    chosen = random.Random(7)  # noqa: S311 - no secrets
+    chosen = random.Random(7)
     tokens = ["".join(chosen.choices(alphabet, k=characters)) for _ in range(2000)]
     missed = [token for token in tokens if not looks_random(token)]
     assert len(missed) <= most_missed * len(tokens), missed[:5]

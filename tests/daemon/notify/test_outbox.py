@@ -497,7 +497,7 @@ def test_a_digest_that_somebody_has_goes_to_the_others_as_it_is() -> None:
     assert begun_and_taken(outbox, START + HOUR).incident == "refused"
     assert (len(outbox), outbox.refused()) == (2, 2)
     assert outbox.oldest_unsent_seconds(START) is None
-    batch = outbox.retry_refused(("a@x", "c@x"), START + HOUR, 9)
+    batch = outbox.reload(("a@x", "c@x"), (), START + HOUR, 9)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
     assert set(outbox.sent(took(begun(outbox, START + HOUR)), START + HOUR)[0].remove) == {
         digest.message_id,
@@ -589,7 +589,7 @@ def test_what_was_refused_is_tried_again_at_whoever_is_mailed_today() -> None:
     outbox.sent(refused(chosen, "a@x", b=Fault.UNKNOWN_RECIPIENT), START)
     assert begun_and_taken(outbox, START).incident == "refused"
     assert outbox.refused() == 1
-    batch = outbox.retry_refused(("a@x", "c@x"), START + 1, 3)
+    batch = outbox.reload(("a@x", "c@x"), (), START + 1, 3)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
     assert outbox.refused() == 0
     assert begun(outbox, START + 1).recipients_pending == ("c@x",)
@@ -602,7 +602,7 @@ def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
     chosen = begun(outbox, START)
     outbox.sent(refused(chosen, "a@x", b=Fault.UNKNOWN_RECIPIENT), START)
     assert begun_and_taken(outbox, START).incident == "refused"
-    assert outbox.retry_refused(("a@x",), START + 1, 3).remove == (chosen.message_id,)
+    assert outbox.reload(("a@x",), (), START + 1, 3).remove == (chosen.message_id,)
     assert len(outbox) == 0
 
 

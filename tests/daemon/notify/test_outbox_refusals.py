@@ -250,12 +250,14 @@ def test_a_reload_tries_at_once_and_at_the_corrected_address() -> None:
     line = chosen(outbox, START)
     outbox.sent(SendResult(line.message_id, line.recipients_pending), START)
     assert outbox.next(START + 60) is None
-    batch = outbox.retry_refused(("a@x", "c@x"), START + 60, 3)
+    batch = outbox.reload(("a@x", "c@x"), (), START + 60, 3)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
     assert chosen(outbox, START + 60).recipients_pending == ("c@x",)
     same = outbox_of(written(1))
     same.sent(refused(chosen(same, START), Fault.LOGIN), START)
-    same.retry_refused(TO, START + 60, 3)
+    same.reload(TO, (), START + 60, 3)
+    assert same.next(START + 60) is None, "the same password"
+    same.reload(TO, same.servers, START + 60, 3)
     assert chosen(same, START + 60).recipients_pending == TO
 
 

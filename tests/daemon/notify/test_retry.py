@@ -422,8 +422,46 @@ def test_a_mail_of_last_week_probes_nothing() -> None:
     assert routes.due("mx1", "a@x", new(2, 0.0), 6 * DAY) == ANYTIME
 
 
+def attempts_over_reloads(fault: Fault, reloads: int, corrected: tuple[str, ...]) -> list[float]:
+    """Return when a critical message is tried at a server that refuses while each 20 s reloads."""
+    routes, tries = Routes(), [0.0]
+    refuse(routes, fault, 0.0)
+    for now in (20.0 * number for number in range(1, reloads + 1)):
+        routes.reload(corrected, now)
+        if routes.due("mx1", "a@x", new(1, now, is_critical=True), now) <= now:
+            refuse(routes, fault, now)
+            tries.append(now)
+    return tries
+
+
+@pytest.mark.parametrize("fault", [Fault.LOGIN, Fault.LOGIN_LATER])
+def test_reloads_do_not_send_a_refused_password_again(fault: Fault) -> None:
+    """Eight in three minutes were eight attempts, after which the account is locked."""
+    assert attempts_over_reloads(fault, 8, ()) == [0.0]
+    assert attempts_over_reloads(fault, 1, ("mx1",)) == [0.0, 20.0]
+    assert attempts_over_reloads(fault, 1, ("mx2",)) == [0.0]
+
+
+def test_reloads_at_a_server_that_refuses_stay_below_what_fail2ban_bans() -> None:
+    """Its address is the same: what it refused before the reload counts."""
+    tries = attempts_over_reloads(Fault.REFUSED, 180, ())
+    assert len(tries) > 4, "a reload tries what waits"
+    for limit, seconds in ((4, 10 * MINUTE), (12, HOUR)):
+        assert max(sum(at <= other < at + seconds for other in tries) for at in tries) <= limit
+
+
+def test_a_reload_does_not_end_a_pause_that_the_server_requested() -> None:
+    """429 and Retry-After."""
+    routes = Routes()
+    routes.restore(RouteState({"mx1": {ALL: Hold(Fault.PAUSED, 1, 0.0, 0.0, "429", HOUR)}}))
+    routes.reload((), MINUTE)
+    assert routes.due("mx1", "a@x", new(), MINUTE) == HOUR
+    routes.reload(("mx1",), MINUTE)
+    assert routes.due("mx1", "a@x", new(), MINUTE) <= MINUTE
+
+
 @pytest.mark.parametrize("attempts", [1, 4, 25])
-def test_a_reload_tries_every_route_at_once_whatever_was_tried_before(attempts: int) -> None:
+def test_an_accepted_test_mail_tries_every_route_whatever_was_tried_before(attempts: int) -> None:
     """The administrator corrected something; if not, the patience continues where it was."""
     routes, now = Routes(), 2 * DAY
     hold = Hold(Fault.LOGIN, attempts, 0.0, now - MINUTE, "535 no")

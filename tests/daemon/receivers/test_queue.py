@@ -103,19 +103,20 @@ def test_a_message_of_delayed_ones_that_is_too_large_is_taken_apart() -> None:
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 410])
 def test_what_a_server_refuses_waits_and_is_never_dropped(status: int) -> None:
-    """The text names what to correct; a reload tries it at once."""
+    """The text names what to correct; a reload with another URL or token tries it at once."""
     outbox = filled(row(1))
     first = sent(outbox, START)
     _, problem = outbox.sent(replied(first, status), START, 100)
-    assert "retried after 'systemctl reload iowarden', a successful 'iowarden test-notify ops'" in (
-        problem
-    )
+    assert "retried after 'systemctl reload iowarden' with a corrected address or login" in problem
+    assert "a successful 'iowarden test-notify ops'" in problem
     assert outbox.refused() == 1
     assert outbox.oldest_unsent_seconds(START + 9999.0) == 9999.0
     outbox.committed(Committed(100))
     due = outbox.next_due(START)
     assert due is not None
-    outbox.retry_refused(("ops",), START + 30.0, 101)
+    outbox.reload(("ops",), (), START + 20.0, 101)
+    assert outbox.next(START + 20.0) is None
+    outbox.reload(("ops",), outbox.servers, START + 30.0, 101)
     assert sent(outbox, START + 30.0).data == first.data
 
 

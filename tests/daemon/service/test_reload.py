@@ -26,6 +26,8 @@ from support.smtp import smtp_server
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.daemon.cli import run_command
+from iowarden.daemon.config.load import load_config
+from iowarden.daemon.service.reload import corrected_servers
 from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
@@ -33,9 +35,19 @@ if TYPE_CHECKING:
 
     from support.live import Watched
 
+    from iowarden.daemon.config.schema import Config
+
 GOOD = "iowarden_config_last_reload_successful"
 REFUSED = "iowarden_rule_file_problems{"
 KEPT = "the previous configuration stays in force"
+SERVERS = """log_level: info
+mail: {to: ops@example.com, server: mx1.example.com, port: 2525,
+  user: relay, password_file: DIR/password}
+mail_fallback: {server: mx2.example.com, port: 587}
+notify:
+  - {name: ops, type: webhook, url: 'https://hooks.example.com/x', token_file: DIR/token,
+     severities: [critical]}
+"""
 ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 
 
@@ -85,6 +97,38 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
         assert host.mails() == []
         # Only errors are logged now, not even that it was reloaded once again.
         assert "night@example.com: 250" not in host.program.text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "corrected"),
+    [
+        ("", "", set()),
+        ("hunter2-first", "hunter2-other", {"mx1.example.com:2525"}),
+        ("mx2.example.com", "mx3.example.com", {"mx3.example.com:587"}),
+        ("port: 2525", "port: 2526", {"mx1.example.com:2526"}),
+        ("user: relay", "user: other", {"mx1.example.com:2525"}),
+        ("t0ken-of-ops", "t0ken-other", {"ops"}),
+        ("hooks.example.com", "hooks2.example.com", {"ops"}),
+        ("severities: [critical]", "severities: [warning]", set()),
+        ("log_level: info", "log_level: debug", set()),
+    ],
+)
+def test_a_server_is_tried_at_once_if_its_address_or_its_login_changed(
+    tmp_path: Path, old: str, new: str, corrected: set[str]
+) -> None:
+    """Another password in the same file as well; a new level is no reason to send one again."""
+
+    def config(replaced: Callable[[str], str]) -> Config:
+        for name, secret in (("password", "hunter2-first"), ("token", "t0ken-of-ops")):
+            (tmp_path / name).write_text(replaced(secret))
+            (tmp_path / name).chmod(0o600)
+        file = tmp_path / "iowarden.yaml"
+        file.write_text(replaced(SERVERS.replace("DIR", str(tmp_path))))
+        return load_config(str(file))
+
+    before = config(lambda text: text)
+    after = config(lambda text: text.replace(old, new) if old else text)
+    assert corrected_servers(before, after) == corrected
 
 
 def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> None:
