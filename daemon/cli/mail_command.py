@@ -18,6 +18,7 @@ from iowarden.daemon.notify.message import recipients, render
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice
 from iowarden.daemon.setup import service_user
+from iowarden.daemon.storage import state_access
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.terminal import exit_status
 
@@ -64,6 +65,16 @@ def retry_mails(state_directory: str | None, receiver: str = MAIL) -> None:
 
 def send_test_mail(settings: Config) -> int:
     """Send a test mail, print the server's answers; return 0, 1, or EXIT_NO_SERVER."""
+    if settings.mail.server is None:
+        try:
+            with suppress(FileNotFoundError):  # it is created
+                state_access.look(settings.state_directory)
+        except OSError as error:
+            sys.stderr.write(
+                f"'{settings.state_directory}': expected a directory to write the mail to, got:"
+                f" {error}; set 'mail.server', or name another one with --state-directory\n"
+            )
+            return exit_status.FAILED
     receivers = recipients(settings)
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)

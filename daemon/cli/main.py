@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.installation import VERSION
-from iowarden.daemon.terminal import examples, exit_status
+from iowarden.daemon.terminal import examples, exit_status, output
 from iowarden.daemon.terminal.near import did_you_mean
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ _HELP_COLUMNS = 80
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    return output.completed(lambda: _run(words))
+
+
+def _run(words: Sequence[str]) -> int:
     wanted = words[0] if words else ""
     parsed = _parser_for(wanted).parse_args(words)
     command: Callable[[argparse.Namespace], int] = parsed.command

@@ -12,9 +12,6 @@ import errno
 import grp
 import json
 import os
-import socket
-import struct
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,10 +20,13 @@ from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.control.documents import Result
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
+from iowarden.daemon.storage import state_access
+from iowarden.daemon.storage.bounded import NoAnswerError
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.console import encode_all, print_error, print_json, show
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Generator
 
     from iowarden.daemon.terminal.console import Sections
@@ -71,20 +71,13 @@ def take_json(parser: argparse.ArgumentParser) -> None:
 
 
 def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; return its exit status, also if the service or the output fails."""
+    """Run a command; return its exit status, also if the service fails."""
     encode_all()  # also names that the locale cannot encode
     try:
-        status = run(arguments)
-        sys.stdout.flush()
+        return run(arguments)
     except ServiceError as error:
         print_error(str(error))
         return exit_status.FAILED
-    except BrokenPipeError:  # 'iowarden events | head': the flush at exit must not fail as well
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_status.FAILED
-    except KeyboardInterrupt:
-        return exit_status.INTERRUPTED
-    return status
 
 
 def requested(arguments: argparse.Namespace, command: str, body: object = None) -> dict[str, Any]:
@@ -150,8 +143,7 @@ def exchange(
     request = {"command": command, **json.loads(json_codec.encode(body or {}))}
     line = json.dumps(request).encode() + b"\n"
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            _connect(client, path)
+        with _connected(path) as client:
             client.settimeout(TIMEOUT_SECONDS)
             # Who may not ask is refused, and the connection closed, before the request is read.
             with contextlib.suppress(BrokenPipeError):
@@ -170,12 +162,9 @@ def exchange(
         raise ServiceError(_gone(path)) from error
 
 
-def _connect(client: socket.socket, path: str) -> None:
-    # A blocking connect with this limit: a non-blocking one fails if the queue is full (unix(7)).
-    limit = struct.pack("ll", int(TIMEOUT_SECONDS), 0)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+def _connected(path: str) -> socket.socket:
     try:
-        client.connect(path)
+        return state_access.connected(path, int(TIMEOUT_SECONDS))
     except BlockingIOError as error:
         raise TimeoutError from error
     except OSError as error:
@@ -186,6 +175,8 @@ def _connect(client: socket.socket, path: str) -> None:
 
 def _no_connection(path: str, error: OSError) -> str:
     """Return why there is no connection to the service, and what to do."""
+    if isinstance(error, NoAnswerError):
+        return f"no connection to iowarden ({path}: {error}). See: journalctl -k -p err"
     got = (error.strerror or str(error)).lower()
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"no access to iowarden ({path}: {got}). Use sudo{_groups()}"

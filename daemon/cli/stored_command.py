@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import sys
@@ -21,10 +22,10 @@ from iowarden.daemon.cli.service_client import (
 from iowarden.daemon.control.documents import StoredMail, StoredMailList, StoredMailText
 from iowarden.daemon.notify import stored_mails
 from iowarden.daemon.sanitize import escaped
-from iowarden.daemon.storage import redaction, state_db, unparsed
+from iowarden.daemon.storage import redaction, state_access, state_db, unparsed
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
-from iowarden.daemon.terminal.console import print_json, print_line, show, table_of
+from iowarden.daemon.terminal.console import print_error, print_json, print_line, show, table_of
 from iowarden.daemon.terminal.times import since_text
 from iowarden.rules.quantity import duration
 
@@ -120,18 +121,19 @@ def _stored(
         argparse.Namespace(config=None, state_directory=arguments.state_directory)
     ).state_directory
     try:
-        os.listdir(directory)  # SQLite reports no reason
+        state_access.look(directory)  # SQLite reports no reason, and no limit of time
         rows = state_db.salvaged(str(Path(directory) / "state.db")).outbox
         found = stored_mails.of_maildir(str(Path(directory) / "Maildir"))
     except OSError as error:
-        raise ServiceError(f"{reason}; its files cannot be read either: {error}") from error
+        raise ServiceError(f"{reason}; '{directory}': cannot be read either: {error}") from error
     print(f"{reason}. Read from '{directory}'", file=sys.stderr)
     return [*stored_mails.of_outbox(rows), *found]
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    directory = _directory(command.settings(arguments))
+    settings = command.settings(arguments)
     try:
+        directory = _directory(settings)
         names = unparsed.names(directory)
         if not names:
             sys.stderr.write("no unparsed outputs and no unrecognized kernel lines are stored\n")
@@ -139,8 +141,7 @@ def _list(arguments: argparse.Namespace) -> int:
             found = unparsed.head(unparsed.read(directory, name))
             print_line(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
     except OSError as error:
-        print(error, file=sys.stderr)
-        return exit_status.FAILED
+        return _unreadable(settings, error)
     return 0
 
 
@@ -148,9 +149,11 @@ def _show(arguments: argparse.Namespace) -> int:
     settings = command.settings(arguments)
     try:
         text = unparsed.read(_directory(settings), arguments.name)
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+    except ValueError as error:
+        print_error(str(error))
         return exit_status.FAILED
+    except OSError as error:
+        return _unreadable(settings, error)
     names = {settings.host, os.uname().nodename}
     names |= {name.partition(".")[0] for name in names}
     shown = redaction.redact(text, sorted(names)) if arguments.redact else text
@@ -159,5 +162,17 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _unreadable(settings: Config, error: OSError) -> int:
+    path = error.filename or settings.state_directory
+    print_error(
+        f"'{path}': expected to read it, got: {error.strerror or error}; try it as root, and see"
+        " 'journalctl -k -p err'"
+    )
+    return exit_status.FAILED
+
+
 def _directory(settings: Config) -> str:
+    """Return the directory of unparsed texts. Errors: NoAnswerError if its disk hangs; OSError."""
+    with contextlib.suppress(FileNotFoundError):  # nothing is stored
+        state_access.look(settings.state_directory)
     return str(Path(settings.state_directory) / unparsed.DIRECTORY)

@@ -9,7 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
-from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal import exit_status, output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def _end_as(user: pwd.struct_passwd, part: Callable[[], int]) -> NoReturn:
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
-        status = part()
+        status = output.completed(part)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         status = exit_status.CONFIG
@@ -57,6 +57,5 @@ def _end_as(user: pwd.struct_passwd, part: Callable[[], int]) -> NoReturn:
     except Exception:  # noqa: BLE001 - printed here: the parent never gets it
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

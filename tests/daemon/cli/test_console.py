@@ -271,15 +271,16 @@ def test_who_is_refused_before_the_request_is_read_sees_why(
     path = str(tmp_path / "control.sock")
     with listen.bind(path) as listener:
         listener.setblocking(True)
-        connect = service_client._connect
+        connect = service_client._connected
 
-        def refused(client: socket.socket, at: str) -> None:
-            connect(client, at)
+        def refused(at: str) -> socket.socket:
+            client = connect(at)
             connected, _ = listener.accept()
             with connected:
                 connected.sendall(b'{"error": "access refused to nobody (uid 65534)"}\n')
+            return client
 
-        monkeypatch.setattr(service_client, "_connect", refused)
+        monkeypatch.setattr(service_client, "_connected", refused)
         assert run("status", "--socket", path) == 1
     assert "access refused to nobody" in capsys.readouterr().err
 

@@ -190,7 +190,7 @@ def test_a_terminal_gets_all_of_an_event(
     assert words in capsys.readouterr().out.splitlines()[0]
 
 
-FOLLOW = "import sys\nfrom support.service import run\nsys.exit(run(*sys.argv[1:]))\n"
+FOLLOW = "import sys\nfrom iowarden.daemon.cli.main import main\nsys.exit(main())\n"
 
 
 def following(service: Service, *words: str) -> subprocess.Popen[str]:

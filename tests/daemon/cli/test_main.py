@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from iowarden.daemon.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 MODULES = {module for group in main.COMMANDS.values() for module, _ in group.values()}
 
@@ -110,7 +116,7 @@ VENDORS = (
                 *(f"collectors.raid.{each}" for each in VENDORS),
             ],
         ),
-        ("rules", ["daemon.service", "daemon.notify", "daemon.storage", "daemon.http"]),
+        ("rules", ["daemon.service", "daemon.notify", "daemon.storage.state_db", "daemon.http"]),
     ],
 )
 def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:
@@ -125,3 +131,64 @@ def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:
     assert "iowarden.daemon.cli.main" in loaded
     rooms = tuple(f"iowarden.{each}" for each in unwanted)
     assert [name for name in loaded if name.startswith(rooms)] == []
+
+
+PRINTING = (
+    ["--help"],
+    ["version"],
+    ["config", "check", "DIR/iowarden.yaml"],
+    ["rules", "check", "--config", "DIR/iowarden.yaml"],
+    ["rules", "list", "--config", "DIR/iowarden.yaml"],
+    ["explain", "DIR/lines"],
+    ["unparsed", "list", "--config", "DIR/iowarden.yaml"],
+)
+"""Commands that print without a service; those that ask one print by the same functions."""
+
+
+@pytest.fixture
+def printing(tmp_path: Path) -> Callable[[list[str]], list[str]]:
+    """Return the arguments of a command with what it reads."""
+    (tmp_path / "iowarden.yaml").write_text(f"state_directory: {tmp_path}/state\n")
+    (tmp_path / "lines").write_text("md/raid1:md0: Disk failure on sda1, disabling device.\n")
+    return lambda words: [word.replace("DIR", str(tmp_path)) for word in words]
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_the_reader_of_a_command_may_end_before_it(
+    printing: Callable[[list[str]], list[str]], words: list[str]
+) -> None:
+    """'iowarden config check | head -0': neither a traceback nor any other word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    errors = _errors(printing(words), writing)
+    assert "Traceback" not in errors
+    assert "Broken pipe" not in errors
+    assert "Exception ignored" not in errors
+
+
+@pytest.mark.parametrize("words", PRINTING[:4], ids=" ".join)
+def test_an_output_that_cannot_be_written_is_an_error_in_one_line(
+    printing: Callable[[list[str]], list[str]], words: list[str]
+) -> None:
+    """'iowarden rules list >FILE' on a full disk."""
+    errors = _errors(printing(words), os.open("/dev/full", os.O_WRONLY))
+    assert "Traceback" not in errors
+    assert "Exception ignored" not in errors
+    assert "standard output: expected to write to it, got: No space left on device" in errors
+
+
+def _errors(words: list[str], output: int) -> str:
+    """Return what a command prints as errors, whose output goes there."""
+    with open(output, "wb") as stdout:
+        ended = subprocess.run(
+            [sys.executable, "-c", _MAIN, *words],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    return ended.stderr
+
+
+_MAIN = "import sys; from iowarden.daemon.cli.main import main; sys.exit(main())"

@@ -270,7 +270,7 @@ def test_without_the_service_and_its_files_it_is_an_error(
 ) -> None:
     """No list that looks empty."""
     assert main(["mail", "list", "--state-directory", str(tmp_path / "none")]) == 1
-    assert "its files cannot be read either" in capsys.readouterr().err
+    assert "/none': cannot be read either" in capsys.readouterr().err
 
 
 def test_a_mail_that_cannot_be_parsed_is_no_disk_that_hangs(
