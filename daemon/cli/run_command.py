@@ -44,7 +44,7 @@ from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
-from iowarden.daemon.storage.bounded import WAIT_SECONDS, NoAnswerError, within
+from iowarden.daemon.storage.bounded import WAIT_SECONDS, within
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.terminal import exit_status
@@ -349,11 +349,11 @@ def _control(
         if listening is None:
             path = str(Path(settings.state_directory) / listen.FILE_NAME)
             listening = within(WAIT_SECONDS, lambda: _bound(settings.state_directory, path))
-    except NoAnswerError as error:
-        post(Trouble("control", f"'{path}': no commands until the next start: {error}"))
+    except listen.ControlError as error:
+        post(Trouble("control", f"{error}; no commands until the next start"))
         return None
-    except OSError as error:  # a ControlError is one
-        post(Trouble("control", str(error)))
+    except OSError as error:  # it hangs, or there is no descriptor left
+        post(Trouble("control", f"'{path}': no commands until the next start: {error}"))
         return None
     return control_socket.Control(
         listening,
@@ -365,7 +365,14 @@ def _control(
 
 
 def _bound(directory: str, path: str) -> socket.socket:
-    os.makedirs(directory, mode=0o750, exist_ok=True)
+    """Return a socket in a directory that is created if it is missing. Errors: ControlError."""
+    try:
+        os.makedirs(directory, mode=0o750, exist_ok=True)
+    except OSError as error:
+        raise listen.ControlError(
+            f"'{directory}': expected a state directory, or to create it, got '{error.strerror}' at"
+            f" '{error.filename or directory}'; name another directory, or move the file away"
+        ) from error
     return listen.bind(path)
 
 

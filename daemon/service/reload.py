@@ -248,7 +248,10 @@ def _loaded(
     except RuleFileError as error:
         return ReloadRefused(error.errors)
     except OSError as error:
-        return ReloadRefused((f"reload: cannot read a file: {error}",))
+        path, got = error.filename or "the configuration", error.strerror or error
+        return ReloadRefused(
+            (f"reload: '{path}': expected to read it, got '{got}'; see 'iowarden config check'",)
+        )
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
         return ReloadRefused((f"reload: bug: {trace(error)}",))
     corrected = corrected_servers(before, config)

@@ -133,3 +133,30 @@ def test_the_socket_in_a_directory_that_hangs_does_not_hold_the_start(
     assert f"'{tmp_path / 'state'}/" in trouble.text
     assert "no commands until the next start: no answer within" in trouble.text
     answers.set()
+
+
+@pytest.mark.parametrize(
+    ("place", "got"),
+    [
+        ("file", "File exists"),
+        ("file/below", "Not a directory"),
+        ("loop/below", "Too many levels of symbolic links"),
+        ("n" * 300, "File name too long"),
+    ],
+)
+def test_a_state_directory_that_is_none_is_named_with_what_is_expected(
+    tmp_path: Path, place: str, got: str
+) -> None:
+    """'[Errno 17] File exists' alone does not say what exists, nor what to do."""
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    posted: list[Trouble] = []
+    settings = parse_config(f"state_directory: {tmp_path}/{place}\n", "test")
+    assert run_command._control(None, settings, posted.append) is None
+    (trouble,) = posted
+    assert trouble.text.startswith(
+        f"'{tmp_path}/{place}': expected a state directory, or to create"
+    )
+    assert f"got '{got}' at '{tmp_path}/" in trouble.text
+    assert "name another directory, or move the file away; no commands until" in trouble.text
+    assert "Errno" not in trouble.text
