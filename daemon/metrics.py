@@ -28,7 +28,7 @@ MAILS_WAITING = Family(
 MAILS_REFUSED = Family(
     "iowarden_notifications_refused",
     "gauge",
-    "Notifications, or alerts of an Alertmanager, that were refused permanently.",
+    "Notifications that all servers refuse for a recipient, or refused alerts; one is retried.",
 )
 MAILS_DISCARDED = Family(
     "iowarden_notifications_discarded_total",

@@ -323,7 +323,7 @@ def _mail(mail: MailLine, now: float) -> str:
     if mail.oldest_seconds is not None:
         parts.append(f"oldest since {since_text(mail.oldest_seconds, now)}")
     if mail.refused:
-        parts.append(f"{mail.refused} permanently rejected")
+        parts.append(f"{mail.refused} refused")
     if mail.next_seconds is not None:
         parts.append(f"next attempt in {span(mail.next_seconds - now)}")
     if mail.error:

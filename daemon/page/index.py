@@ -585,7 +585,7 @@ def _service(found: IndexPage) -> Markup:
                     KEY,
                     lambda m: "" if m.oldest_seconds is None else since_text(m.oldest_seconds, now),
                 ),
-                "permanently rejected": (NUMBER, lambda m: str(m.refused) if m.refused else ""),
+                "refused": (NUMBER, lambda m: str(m.refused) if m.refused else ""),
                 "last error": (WIDE, lambda m: m.error),
             },
         ),

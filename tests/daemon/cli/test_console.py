@@ -90,7 +90,7 @@ FACTS = (
     "0.1.0", "db1.example.com", "1 d 1 h", "critical: 2 incidents", "3f2a9c01de", "SLOW1",
     "2 h 1 min", "alice (uid 1000)", "drive ordered", "DiskHung", "WriteStall",
     "source 'vmstat' is stuck", "filesystem", "statfs of '/data' hangs", "24 ok, 1 not ok",
-    "3 waiting", "mx1:25", "1 permanently rejected", "connection refused",
+    "3 waiting", "mx1:25", "; 1 refused;", "connection refused",
     "/usr/sbin/smartctl", "812",
     "smartctl -a /dev/sda", "ab12", "sd.*", "bob (uid 1001)", "moving",
     "'iowarden.yaml':3:4: expected a number", r"host\x1b[31m", "[bold]x[/bold]",
