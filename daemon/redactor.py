@@ -2,19 +2,21 @@ r"""Redactor: replaces every configured secret, in every spelling, in a text fro
 
 A mail server or receiver may repeat what it was sent: in plain, in base64 (as in AUTH PLAIN, and in
 Basic authentication, where a user's name precedes it), quoted for a URL, JSON, HTML or a mail, in
-UTF-16, in upper case, as numbers, wrapped, in several lines, shortened, or several of these at
-once. A text is decoded until nothing is left to decode, and so is the secret: one comparison finds
-them all. What base64 and hex in it decode to is a text again, also when that has base64 itself, as
-an error document that a gateway encodes with the request's header in it. What enters by the clients
-of SMTP and HTTP passes here before it is cut, stored, logged or shown; the log passes here once
-more.
+UTF-16, in upper case, as numbers, wrapped, in several lines, with marks before them, as a dump,
+shortened, or several of these at once. A text is decoded until nothing is left to decode, and so is
+the secret: one comparison finds them all. What base64 and hex in it decode to is a text again, also
+when that has base64 itself, as an error document that a gateway encodes with the request's header
+in it. What enters by the clients of SMTP and HTTP passes here before it is cut, stored, logged or
+shown; the log passes here once more.
 
-Source: RFC 4648 (base64, base64url, hex), RFC 3986, 2.1 (%XX), RFC 8259, 7 (JSON), RFC 2045, 6.7
-(quoted-printable), RFC 2047, 4.2 (Q), RFC 4616 (PLAIN), RFC 7617 (Basic), RFC 5321, 4.2.1 (replies
-of several lines), RFC 2034, 4 (each of them with an enhanced code).
+Source: RFC 4648 (base64, base64url, base32, hex), xxd(1), hexdump(1), od(1) (dumps), RFC 3986, 2.1
+(%XX), RFC 8259, 7 (JSON), RFC 2045, 6.7 (quoted-printable), RFC 2047, 4.2 (Q), RFC 4616 (PLAIN),
+RFC 7617 (Basic), RFC 5321, 4.2.1 (replies of several lines), RFC 2034, 4 (each of them with an
+enhanced code).
 Limits: secrets are ASCII, as the loader requires. Encrypted, compressed and hashed ones are not
 recognized, nor what is encoded more than three times in base64 or hex, nor twice if its case was
-changed, nor less than the half of one, nor one with other visible characters between its own.
+changed, nor twice with base32 last, nor less than the half of one, nor one with other visible
+characters between its own.
 """
 
 from __future__ import annotations
@@ -61,6 +63,24 @@ _UNIT = re.compile(
     re.VERBOSE,
 )
 """What one character may be written as; of HTML without a semicolon a digit may follow."""
+_LINE = r"""(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)[ \t]*
+    (?:(?:[>|\#*:;!]|//|--|[0-9]{3}[ -]|[245]\.[0-9]{1,3}\.[0-9]{1,3}[ ])[ \t]*)"""
+"""A line and what may precede its text: a quotation's mark, a comment's, a reply's code."""
+_LINE_PREFIX = re.compile(f"{_LINE}+", re.VERBOSE)
+_DUMP_OFFSET = rf"{_LINE}*(?:0x)?[0-9A-Fa-f]{{4,16}}(?::[ \t]*|[ \t]+)"
+_DUMPS = tuple(
+    re.compile(between, re.VERBOSE)
+    for between in (
+        _DUMP_OFFSET,
+        # Of xxd two blanks precede the characters of a line, of hexdump -C and od -tx1z marks too.
+        r"(?<![ ])[ ]{2,4}(?:\|[^\n]{1,16}\||>[^\n]{1,16}<|[^\n]{1,16})" + _DUMP_OFFSET,
+        *(
+            rf"{mark}{_DUMP_OFFSET}(?:[0-9A-Fa-f]{{2,8}}[ \t]{{1,2}}){{1,16}}[ ]{{0,60}}[|>]?"
+            for mark in ("", "[|<]")
+        ),
+    )
+)
+"""Between the bytes of two lines of a dump, and between the characters beside them."""
 _SOFT_BREAK = re.compile(r"=[ \t]*(?:\r?\n|(?:\\+r)?\\+n)(?:[0-9]{3}[ -])?")
 _QUOTED_PRINTABLE = re.compile(rf"=[0-9A-Fa-f]{{2}}|{_SOFT_BREAK.pattern}")
 """Apart from the others: '=ab' is also the beginning of a value, even of one that is wrapped."""
@@ -216,8 +236,13 @@ class _Views:
         for pattern in (_QUOTED_PRINTABLE, _SOFT_BREAK):
             if pattern.search(whole.text):
                 self.plain.append(_decoded(whole.with_replaced(pattern, _octet)))
+        # A secret may itself begin with such a mark after a line's end.
+        between = [pattern for pattern in (_LINE_PREFIX, *_DUMPS) if pattern.search(whole.text)]
+        for view in map(whole.with_replaced, between):
+            self.plain += [view.with_replaced(_BLANK), _decoded(view)]
         self.hexadecimal = [view.with_replaced(_HEX_SEPARATOR) for view in self.plain]
-        self.decimal = whole.with_replaced(_DECIMAL_SEPARATOR, lambda _: ",")
+        lists = (whole, *(whole.with_replaced(pattern, lambda _: " ") for pattern in between))
+        self.decimal = [view.with_replaced(_DECIMAL_SEPARATOR, lambda _: ",") for view in lists]
 
     def decoded(self) -> Iterator[_Views]:
         """Yield what its base64 and hex may be the encoding of, from each character on."""
@@ -285,11 +310,22 @@ class _Spellings:
         # UTF-16 by hand: Python would read the module of a codec from the disk here.
         little = b"".join(bytes((code, 0)) for code in plain)
         encoded = (plain, little, b"\0" + little[:-1])
-        cores = {_base64_core(data, shift) for data in encoded for shift in range(3)}
+        cores = {
+            _core(base64.b64encode(b"\0" * shift + data), 6, shift, len(data))
+            for data in encoded
+            for shift in range(3)
+        }
         # A form decodes '+' to a blank, which counts as nothing.
         cores |= {core.replace("+", "") for core in cores}
         self._base64 = {core.translate(_FOLDED) for core in cores}
-        self._hexadecimal = {data.hex() for data in encoded}
+        self._base32 = {
+            _core(encode(b"\0" * shift + plain), 5, shift, len(plain)).translate(_FOLDED)
+            for encode in (base64.b32encode, base64.b32hexencode)
+            for shift in range(5)
+        }
+        # hexdump and od show words of two bytes, the first byte last.
+        words = {_swapped(plain[shift:]) for shift in range(2)}
+        self._hexadecimal = {data.hex() for data in {*encoded, *words}}
         self._decimal = {",".join(map(str, data)) for data in encoded}
 
     def places(self, views: _Views) -> Iterator[tuple[int, int]]:
@@ -298,13 +334,13 @@ class _Spellings:
         for view, words in (
             *((view, self._plain) for view in views.plain),
             *((view, self._hexadecimal) for view in views.hexadecimal),
-            (views.decimal, self._decimal),
+            *((view, self._decimal) for view in views.decimal),
         ):
             for begin, end in _parts(view.folded, words, is_cut=is_cut):
                 yield view.places[begin][0], view.places[end - 1][1]
-        for view in views.plain:
+        for view, words in itertools.product(views.plain, (self._base64, self._base32)):
             standard = view.folded.translate(_BASE64_URL)
-            for begin, end in _parts(standard, self._base64, is_cut=is_cut):
+            for begin, end in _parts(standard, words, is_cut=is_cut):
                 first, last = view.places[begin][0], view.places[end - 1][1]
                 # The characters next to it have some bits of the secret, and the rest is its user.
                 before = views.raw[max(first - _MAX_NEXT_CHARACTERS, 0) : first]
@@ -390,7 +426,12 @@ def _of_code(digits: str, base: int) -> str:
     return chr(code) if code <= sys.maxunicode else ""
 
 
-def _base64_core(data: bytes, shift: int) -> str:
-    """Return the characters of base64 that data alone determine, after so many other bytes."""
-    encoded = base64.b64encode(b"\0" * shift + data).decode("ascii")
-    return encoded[-(-8 * shift // 6) : 8 * (shift + len(data)) // 6]
+def _core(encoded: bytes, bits: int, shift: int, size: int) -> str:
+    """Return the characters that data of a size alone determine, after so many other bytes."""
+    return encoded.decode("ascii")[-(-8 * shift // bits) : 8 * (shift + size) // bits]
+
+
+def _swapped(data: bytes) -> bytes:
+    """Return data with the bytes of each whole word exchanged."""
+    whole = data[: len(data) // 2 * 2]
+    return bytes(code for pair in zip(whole[1::2], whole[::2], strict=True) for code in pair)

@@ -9,7 +9,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.spellings import reveals, spellings
+from support.spellings import in_lines, reveals, reveals_in_lines, spellings
 
 from iowarden.daemon import redactor
 from iowarden.daemon.redactor import MARK, Redactor
@@ -47,6 +47,17 @@ def test_no_spelling_of_a_secret_remains(secret: str) -> None:
         assert MARK in clean
         if "535" in around:
             assert clean.startswith("535 5.7.8 refused: ")
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_line_of_a_quotation_or_of_a_dump_reveals_a_secret(secret: str) -> None:
+    """A mark before each line, the offset of a dump, its characters beside the bytes; base32."""
+    cleaner = Redactor([secret, "another-secret-of-it"])
+    for name, text in in_lines(secret):
+        assert reveals_in_lines(text, secret), f"the search does not find {name}"
+        clean = cleaner.text(text)
+        assert not reveals_in_lines(clean, secret), (name, text, clean)
+        assert MARK in clean, name
 
 
 @given(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import functools
 import html
 import html.entities
@@ -54,6 +55,58 @@ def spellings(secret: str) -> Iterator[tuple[str, str]]:
             # Where a line end is escaped, a backslash is escaped as well.
             text = secret.replace("\\", r"\\") if end[0] == "\\" else secret
             yield f"plain wrapped by {end!r}", _wrapped(text, 7, end)
+
+
+def in_lines(secret: str) -> Iterator[tuple[str, str]]:
+    """Yield what is quoted or commented line by line, and what programs show as a dump."""
+    whole = f"some bytes {secret} and more".encode()
+    encoded = base64.b64encode(whole).decode()
+    for mark in _LINE_MARKS:
+        yield f"base64 wrapped by {mark!r}", _wrapped(encoded, 20, mark)
+        yield f"hex wrapped by {mark!r}", _wrapped(whole.hex(), 16, mark)
+        if " " not in secret and "\\" not in secret:
+            yield f"plain wrapped by {mark!r}", _wrapped(secret, 7, mark)
+    for shift in range(5):
+        data = b"users"[:shift] + secret.encode() + b"x"
+        yield f"base32 after {shift}", base64.b32encode(data).decode()
+        yield f"base32hex after {shift}", base64.b32hexencode(data).decode().lower()
+        for name, line in _DUMP_LINES.items():
+            lines = [line(at, data[at : at + 16]) for at in range(0, len(data), 16)]
+            yield f"{name} after {shift}", "\n".join(lines)
+
+
+_LINE_MARKS = (
+    "\n> ",
+    "\r\n| ",
+    "\r\n550-",
+    "\r\n550 ",
+    "\n>> > ",
+    "\n# ",
+    "\n * ",
+    "\n// ",
+    r"\n> ",
+)
+"""What precedes a line in a mail's quotation, a reply, a comment."""
+
+
+def _shown(data: bytes) -> str:
+    return "".join(chr(code) if 32 <= code < 127 else "." for code in data)
+
+
+def _pairs(data: bytes, *, is_swapped: bool) -> str:
+    pairs = [data[at : at + 2] for at in range(0, len(data), 2)]
+    return " ".join((pair[::-1] if is_swapped else pair).hex() for pair in pairs)
+
+
+_DUMP_LINES: dict[str, Callable[[int, bytes], str]] = {
+    "xxd": lambda at, data: f"{at:08x}: {_pairs(data, is_swapped=False):<39}  {_shown(data)}",
+    "hexdump -C": lambda at, data: f"{at:08x}  {data.hex(' '):<48}  |{_shown(data)}|",
+    "hexdump": lambda at, data: f"{at:07x} {_pairs(data, is_swapped=True)}",
+    "od -tx1z": lambda at, data: f"{at:07o} {data.hex(' '):<47}  >{_shown(data)}<",
+    "od -c": lambda at, data: f"{at:07o} " + "".join(f"{chr(code):>4}" for code in data),
+    "od -tu1": lambda at, data: f"{at:07o} " + " ".join(f"{code:3d}" for code in data),
+}
+"""Source: xxd(1), hexdump(1), od(1); a line of each as Debian 13's programs print it."""
 
 
 def _in_base64(data: bytes) -> Iterator[tuple[str, str]]:
@@ -176,6 +229,12 @@ def _wrapped(text: str, width: int, end: str) -> str:
     return end.join(text[at : at + width] for at in range(0, len(text), width))
 
 
+def reveals_in_lines(text: str, secret: str) -> bool:
+    """Whether a text of `in_lines` has such a part, in plain or as its program would be read."""
+    decoded = (_dense(form) for form in (*_of_dumps(text), *_of_base32(text)))
+    return any(reveals(form, secret) for form in (text, *decoded))
+
+
 def reveals(text: str, secret: str) -> bool:
     """Whether a text has the beginning or the end of a secret, in plain or after decoding."""
     parts = {_dense(secret[:PART_CHARACTERS]), _dense(secret[-PART_CHARACTERS:]), _dense(secret)}
@@ -189,6 +248,7 @@ def _forms(text: str) -> tuple[str, ...]:
     unwrapped = re.sub(r"\r?\n(?:[0-9]{3}[ -])?(?:[245]\.[0-9]\.[0-9] )?", "", text)
     plain = [text, unwrapped, re.sub(r"(?:\\r)?\\n", "", unwrapped)]
     plain.append(re.sub("\x1b\\[[0-9;]*m", "", text))
+    plain += [re.sub(r"(?:\r?\n|\\n) ?(?:>> > |[>|#*]+ |// |550[ -])", "", text)]
     plain += [re.sub(r"=[ \t]*(?:\r?\n(?:[0-9]{3}[ -])?|\\r\\n)", "", text)]
     decoded = {decode(each) for each in plain for decode in _DECODERS}
     decoded |= {_of_numbers(text)}
@@ -211,6 +271,30 @@ def _of_numbers(text: str) -> str:
     """Return the characters that lists of decimals or of 0x.. stand for."""
     numbers = re.findall(r"\b(?:0x[0-9a-f]{2}|[0-9]{2,3})\b", text)
     return "".join(chr(int(number, 0)) for number in numbers if number[0] != "0" or "x" in number)
+
+
+def _of_dumps(text: str) -> Iterator[str]:
+    """Yield what the lines of a dump have: bytes, words with the first byte last, characters."""
+    lines = re.findall(r"(?m)(?:^|\[)[0-9a-f]{7,8}:? +(.*)", text)
+    parts = [re.match("(?:[0-9a-f]{2,4} {1,2})*[0-9a-f]{0,4}", line)[0] for line in lines]  # type: ignore[index]
+    data = ["".join(part.split()) for part in parts]
+    whole = bytes.fromhex("".join(part[: len(part) // 2 * 2] for part in data))
+    yield whole.decode("latin-1")
+    yield "".join(chr(b) + chr(a) for a, b in zip(whole[::2], whole[1::2], strict=False))
+    yield "".join(line.rpartition("  ")[2].strip("|><") for line in lines)
+    yield "".join("".join(line.split()) for line in lines)
+    numbers = " ".join(lines).split()
+    yield "".join(chr(int(number)) for number in numbers if re.fullmatch("[0-9]{2,3}", number))
+
+
+def _of_base32(text: str) -> Iterator[str]:
+    for run in re.findall(r"[A-Za-z0-9]{8,}", text):
+        for begin, decode in itertools.product(range(8), (base64.b32decode, base64.b32hexdecode)):
+            whole = run[begin : begin + (len(run) - begin) // 8 * 8]
+            rest = run[begin + len(whole) :]
+            for part in (whole + rest.ljust(8, "=") if rest else whole, whole):
+                with contextlib.suppress(binascii.Error):
+                    yield decode(part, casefold=True).decode("latin-1")
 
 
 def _unescaped(text: str) -> str:
