@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 BEFORE_SECONDS, AFTER_SECONDS = 300.0, 30.0
 """So long before what it explains, and after it, a cause may begin."""
 ALONE_SECONDS = 8.0
-"""A disk that failed so long before others did not fail because of what they share; nor is it the
-reason of a reset of its adapter sooner: its command has to time out first, after 30 s by default.
-Source: kernel, drivers/scsi/sd.h, SD_TIMEOUT.
+"""A disk that failed so long before others did not fail because of what they share."""
+TIMED_OUT_SECONDS = 12.0
+"""A disk that hangs is not the reason of a reset of its adapter sooner: a command has to time out
+first, after 30 s by default and 10 s where somebody set that, and then aborts and resets of the
+disk have to fail. An adapter whose firmware stops is reset as soon as its driver notices that.
+Source: kernel, drivers/scsi/sd.h, SD_TIMEOUT; drivers/scsi/scsi_error.c, scsi_eh_ready_devs;
+drivers/scsi/mpt3sas/mpt3sas_base.c, FAULT_POLLING_INTERVAL, 1 s.
 """
 GIVEN_UP_SECONDS = 600.0
 """For so long a connection may have failed that is given up: replacement_timeout of iSCSI is 120 s,
@@ -320,8 +324,8 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return a.what.blocks_programs and b.what.symptom and not pressure
     if a.is_reset:
         own = f"{ADAPTER}{b.adapter}" == a.subject or graph.carries(a.subject, b.subject)
-        return own and b.layer is Layer.DISK and a.began - b.began < ALONE_SECONDS
-    if b.is_reset and b.began - a.began < ALONE_SECONDS and a.what.fault is Fault.HANGS:
+        return own and b.layer is Layer.DISK and a.began - b.began < TIMED_OUT_SECONDS
+    if b.is_reset and b.began - a.began < TIMED_OUT_SECONDS and a.what.fault is Fault.HANGS:
         return False
     if b.subject == f"{ADAPTER}{a.adapter}":
         # It resets what does not answer; otherwise it is at fault.

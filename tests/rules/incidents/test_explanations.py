@@ -145,7 +145,9 @@ def test_a_disk_never_explains_what_its_adapter_says_of_itself() -> None:
     assert common_parents.explained([hang, fault], GRAPH) == {hang.key: fault}
 
 
-@pytest.mark.parametrize(("reset", "title"), [(2.0, "adapter host1"), (30.0, "disk a")])
+@pytest.mark.parametrize(
+    ("reset", "title"), [(2.0, "adapter host1"), (11.0, "adapter host1"), (30.0, "disk a")]
+)
 def test_a_reset_before_any_command_can_have_timed_out_is_the_adapters_fault(
     reset: float, title: str
 ) -> None:
