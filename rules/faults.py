@@ -104,6 +104,11 @@ UNREADABLE_SECTORS = frozenset(
     "block_medium_error scsi_medium_error ata_medium_error nvme_medium_error".split()
 )
 """Events of sectors that stay unreadable when the disk answers again."""
+WRONG_CONTENT = frozenset(
+    "fs_checksum_error fs_checksum_corrected fs_errors_remembered dm_checksum_error".split()
+)
+"""Events of content that was wrong on a medium: a copy that was right does not repair the medium.
+A file system remembers its errors until it is checked."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it lasts longer than the fault."""
 

@@ -286,8 +286,13 @@ def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Rea
 
 
 def unrepaired(incident: Incident) -> Iterator[FaultRecord]:
-    """Yield the faults that do not end by themselves: lost data, a file system that failed."""
-    states = {m.fact for m in incident.members if not m.count}
+    """Yield the faults that do not end by themselves: lost data, what failed.
+
+    Of a disk that failed, and then was missing, its state shows the end of both.
+    """
+    observed = [m for m in incident.members if not m.count]
+    states = {m.fact for m in observed}
+    states |= {(m.subject, Fault.FAILED, "") for m in observed if m.what.fault is Fault.GONE}
     logged = {m.fact for m in incident.members if fault_records.stays(m)}
     for record in incident.faults:
         if record.fact in logged - states and record.reported is not None:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import SHORT, UNREADABLE_SECTORS, Fault
+from iowarden.rules.faults import SHORT, UNREADABLE_SECTORS, WRONG_CONTENT, Fault, Layer
 from iowarden.rules.incidents.model import (
     COMES_AND_GOES,
     DAY_SECONDS,
-    FILE_SYSTEM,
     FaultRecord,
     IncidentMember,
     ReportedFault,
@@ -72,12 +71,14 @@ def holding(members: Iterable[IncidentMember]) -> list[IncidentMember]:
 def stays(member: IncidentMember) -> bool:
     """Whether what a line reported is there until a repair, though nothing goes on to report it.
 
-    That is lost data, a file system that failed, sectors that cannot be read.
+    That is lost data, what failed, sectors that cannot be read, content that was wrong. Not an
+    adapter whose firmware stopped: whether it works again its disks show.
     """
     if not member.count or member.absent_seconds is not None:
         return False
     is_lost = member.what.fault in {Fault.LOST, Fault.READ_ONLY}
-    return is_lost or member.fact[2] == FILE_SYSTEM or member.name in UNREADABLE_SECTORS
+    has_failed = member.what.fault is Fault.FAILED and member.what.layer > Layer.ADAPTER
+    return is_lost or has_failed or member.name in UNREADABLE_SECTORS | WRONG_CONTENT
 
 
 def _active(members: Iterable[IncidentMember]) -> list[IncidentMember]:

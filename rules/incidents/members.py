@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState, same
-from iowarden.rules.faults import WINDOWED
+from iowarden.rules.faults import WINDOWED, Fault
 from iowarden.rules.incidents import causes, fault_records
 from iowarden.rules.incidents.model import (
     BASELINE,
@@ -143,12 +143,14 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had
     that fault, the count does not keep the incident open. Nor do events whose end was reported.
+    That something failed is no fault of what stands on it: an LV is resumed, its disk is not back.
     """
     lasting = [m for m in members if _lasts(m)]
 
     def covered(member: IncidentMember) -> bool:
         return bool(member.count and member.absent_seconds is not None) or any(
-            each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
+            (each.layer <= member.layer or member.what.fault is not Fault.FAILED)
+            and each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
             and member.since_seconds <= (each.over_seconds or member.since_seconds)
             for each in lasting
         )

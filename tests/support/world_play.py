@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from support.world.machine import Machine
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.incidents.model import DueNotice
+    from iowarden.rules.incidents.model import DueNotice, IncidentMember
     from iowarden.rules.notice import Notice
 
 BASE = 1_000_000.0
@@ -566,19 +566,22 @@ class Play:
     def _mail(self, due: DueNotice, now: float) -> None:
         sources = report.Sources(lambda at: EPOCH - BASE + at, BASE + now, (), self._topology(now))
         notice = report.notice(due, sources)
-        about = (due.incident, *due.companions)
-        members = [member for incident in about for member in incident.members]
-        # What lines reported is no longer recent when nothing says that it is over.
-        content = frozenset(
-            m.summary
-            for m in members
-            if m.cleared_seconds is None or (m.count and m.fact in due.updates)
-        )
+        others = [member for incident in due.companions for member in incident.members]
+        members = [*due.incident.members, *others]
+
+        def reported(members: Iterable[IncidentMember]) -> frozenset[str]:
+            # What lines reported is no longer recent when nothing says that it is over.
+            return frozenset(
+                m.summary
+                for m in members
+                if m.cleared_seconds is None or (m.count and m.fact in due.updates)
+            )
+
         # A mail lists what ended since the one before as well.
         start = due.incident.started_seconds
         start = start if due.previous is None else min(start, due.previous.seconds)
         ended = frozenset(m.summary for m in members if (m.cleared_seconds or 0.0) >= start)
-        self._add(notice, now, content, ended)
+        self._add(notice, now, reported(members), ended, reported(others))
 
     def _topology(self, now: float) -> Topology | None:
         """Return the disks that have another name than at first: nothing else asks for it."""
@@ -592,6 +595,7 @@ class Play:
         now: float,
         content: frozenset[str],
         ended: frozenset[str] = frozenset(),
+        others: frozenset[str] = frozenset(),
     ) -> None:
         before = _OWN.match(notice.summary)  # the fault of the mail's object, then what is on it
         title = None if before else _TITLE.search(notice.summary)
@@ -607,6 +611,7 @@ class Play:
                 notice.object if before else title["object"] if title else "",
                 content,
                 ended,
+                others,
             )
         )
 

@@ -1786,6 +1786,43 @@ def test_lost_data_is_over_but_not_ok() -> None:
     assert mail.reason is Reason.NOT_REPAIRED
 
 
+@pytest.mark.parametrize("kind", ["fs_checksum_corrected", "fs_checksum_error"])
+def test_a_copy_that_was_wrong_is_not_ok_when_its_disk_answers_again(kind: str) -> None:
+    """btrfs had another copy: the disk's is as unreliable as before."""
+    host = FakeMachine()
+    wrong = alert(kind, device="sda", condition="btrfs_error")
+    wrong = replace(wrong, count=1, last_seconds=0.0)
+    assert host.run(30, HANG, wrong) == ["opened"]
+    assert host.run(600, wrong) + host.run(HOUR) == ["over, not repaired"]
+
+
+def test_a_disk_that_only_a_line_called_failed_is_not_ok_when_what_stands_on_it_resumes() -> None:
+    """The controller's firmware dropped a disk; an LV on its volume was suspended for a minute."""
+    host = FakeMachine()
+    failed = replace(
+        alert("megaraid_pd_failed", "critical", device="slot 0", condition="raid_array"),
+        subject="disk slot 0",
+        object="slot 0",
+        count=1,
+        last_seconds=0.0,
+    )
+    suspended = alert("DeviceSuspended", device="dm-0", condition="device_hang")
+    suspended = replace(suspended, subject="device dm-0", object="dm-0")
+    host.graph = StorageGraph(above={"disk slot 0": frozenset({"device dm-0"})})
+    mails = host.run(30, failed) + host.run(60, failed, suspended) + host.run(400, failed)
+    assert set(mails) == {"opened", "escalated"}
+
+
+def test_a_disk_that_failed_and_left_is_ok_when_it_is_there_again() -> None:
+    """An NVMe disk is removed after its reset failed; its state shows the end of both."""
+    host = FakeMachine()
+    line = alert("nvme_controller_dead", "critical", device="nvme0n1")
+    line = replace(line, count=1, last_seconds=0.0)
+    gone = alert("DeviceRemoved", "critical", device="nvme0n1")
+    assert host.run(30, line) + host.run(900, line, gone) == ["opened", "escalated"]
+    assert host.run(HOUR) == ["resolved"]
+
+
 def test_from_the_fourth_incident_in_ten_minutes_on_first_mails_share_one() -> None:
     """Twenty disks are slow within a minute: three mails, then one with a line for each other."""
     host = FakeMachine()

@@ -76,6 +76,8 @@ class Mail:
     content: frozenset[str]
     ended: frozenset[str] = frozenset()
     """Those that it reports as over."""
+    others: frozenset[str] = frozenset()
+    """Those of its content that are of further incidents, whose first mail it is as well."""
 
     @property
     def name(self) -> str:
@@ -193,7 +195,7 @@ class _Knowledge:
         self.reported: dict[str, set[str]] = {}
         """What the mails of each incident reported."""
         for mail in mails:
-            self.reported.setdefault(mail.incident, set()).update(mail.content)
+            self.reported.setdefault(mail.incident, set()).update(mail.content - mail.others)
 
     def _is_own_line(self, fact: Fact) -> bool:
         """Whether an adapter itself says that it is reset."""
@@ -546,8 +548,11 @@ class _Knowledge:
             yield Miss("no [OK]", f"ended {end:.0f}")
 
     def _false_end(self, mail: Mail) -> Iterator[Miss]:
+        own = [each for each in self.mails if each.incident == mail.incident]
+        # What joins its incident only later is no matter of this end.
+        reported = {text for each in own if each.at < mail.at for text in each.content - each.others}
         for fact in self.faults:
-            if f"{fact.kind}: {fact.object}" not in self.reported[mail.incident]:
+            if f"{fact.kind}: {fact.object}" not in reported:
                 continue
             starts = [a for a, b in self.spells[fact.object, fact.kind.value] if b >= fact.at]
             # Until then nobody can know.
