@@ -24,6 +24,7 @@ from iowarden.rules.incidents.causes import (
     Key,
     explained_by,
 )
+from iowarden.rules.incidents.model import Explanation
 from iowarden.rules.topology.device_identity import ADAPTER
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 
@@ -36,6 +37,18 @@ TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
 """So many disks that fail within that time have what they share as their cause; both of two."""
 _MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
 _SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.RESETS))
+
+
+def explanation(
+    facts: tuple[Fact, ...], graph: StorageGraph, before: Explanation | None
+) -> Explanation:
+    """Return what explains what; the explanation of before, if it is of the same facts.
+
+    It is called each second, while incidents change once in minutes.
+    """
+    if before is not None and before.graph is graph and before.facts == facts:
+        return before
+    return Explanation(facts, graph, explained(facts, graph))
 
 
 def explained(facts: Iterable[Fact], graph: StorageGraph) -> dict[Key, Fact]:

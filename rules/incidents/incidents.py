@@ -24,6 +24,7 @@ from iowarden.rules.incidents import causes, common_parents, due, folding, maili
 from iowarden.rules.incidents.members import keeping_open, refreshed, vouched
 from iowarden.rules.incidents.model import (
     DueNotice,
+    Explanation,
     FaultRecord,
     Incident,
     IncidentChange,
@@ -138,9 +139,12 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         for a in active
     }
     ended = folding.ended_causes(book.incidents, facts.keys(), book.now)
-    explained = common_parents.explained(
-        (*facts.values(), *(fact for _, fact in ended.values())), graph
+    book.explanation = common_parents.explanation(
+        (*facts.values(), *(fact for _, fact in ended.values())),
+        graph,
+        book.before.explanation,
     )
+    explained = book.explanation.by_alert
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     quiet = {
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
@@ -261,6 +265,7 @@ class _Book:
         self.around = around
         self.now = now
         self.changes: list[IncidentChange] = []
+        self.explanation: Explanation | None = None
 
     def open(self, identity: Identity, severity: Severity) -> None:
         """Make sure that an incident of this key is open."""
@@ -322,7 +327,7 @@ class _Book:
         changed = frozenset(
             k for k in keys if _differs(self.before.by_key.get(k), self.incidents.get(k))
         )
-        return Incidents(self.incidents, self.sequences, changed)
+        return Incidents(self.incidents, self.sequences, changed, self.explanation)
 
 
 _OF_INCIDENT = attrgetter(

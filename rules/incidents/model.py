@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from iowarden.rules.faults import Layer, Meaning
+    from iowarden.rules.topology.graph import StorageGraph
 
 DAY_SECONDS = 86_400.0
 COMES_AND_GOES = 3
@@ -450,6 +451,15 @@ class DueNotice:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What explains what: by alert its cause, among these facts in this graph."""
+
+    facts: tuple[causes.Fact, ...]
+    graph: StorageGraph
+    by_alert: Mapping[causes.Key, causes.Fact]
+
+
+@dataclass(frozen=True, slots=True)
 class Incidents:
     """All incidents, open and recently closed, and the number of them by key."""
 
@@ -457,6 +467,8 @@ class Incidents:
     sequences: Mapping[str, int] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()
     """Keys whose incident differs from its persisted state."""
+    explanation: Explanation | None = field(default=None, repr=False, compare=False)
+    """That of the last step: it is the next one's as well while its facts are the same."""
 
 
 def lasting(alert: Alert) -> bool:

@@ -1760,6 +1760,21 @@ def test_that_it_came_back_and_is_critical_are_not_two_mails_in_a_second() -> No
     assert times[1] - times[0] >= 5.0
 
 
+def test_what_explains_what_is_the_same_until_an_alert_begins_or_ends() -> None:
+    """A shelf of a thousand disks is away for days: its causes are not sought each second."""
+    host = FakeMachine()
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
+    gone = alert("DeviceRemoved", "critical", device="sda", condition="device_unavailable")
+    explanations = []
+    for alerts in ((degraded,), (degraded,), (degraded, gone), (degraded, gone), ()):
+        host.run(1, *alerts, step=1)
+        explanations.append(host.state.explanation)
+    first, second, third, fourth, last = explanations
+    assert first is second
+    assert third is fourth
+    assert len({id(each) for each in (first, third, last)}) == 3
+
+
 def test_good_news_are_at_most_two_an_hour() -> None:
     """An array that is whole for minutes, again and again: after two the third waits."""
     host = FakeMachine()

@@ -548,9 +548,9 @@ class _Knowledge:
             yield Miss("no [OK]", f"ended {end:.0f}")
 
     def _false_end(self, mail: Mail) -> Iterator[Miss]:
-        own = [each for each in self.mails if each.incident == mail.incident]
         # What joins its incident only later is no matter of this end.
-        reported = {text for each in own if each.at < mail.at for text in each.content - each.others}
+        before = [m for m in self.mails if m.incident == mail.incident and m.at < mail.at]
+        reported = {text for each in before for text in each.content - each.others}
         for fact in self.faults:
             if f"{fact.kind}: {fact.object}" not in reported:
                 continue
