@@ -24,6 +24,7 @@ from support.world.oracle import Ack, Mail
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.incidents import incidents, mailing
+from iowarden.rules.incidents.due import LONGER
 from iowarden.rules.incidents.model import (
     BASELINE,
     IncidentChangeKind,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from support.world.machine import Machine
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.incidents.model import DueNotice, IncidentMember
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.notice import Notice
 
 BASE = 1_000_000.0
@@ -470,11 +471,6 @@ class Play:
         for spell in mailed:
             if spell.absent < life.stop:
                 self._push(math.ceil(spell.absent), QUIET)
-            if spell.row.timed or spell.row.keep:  # it may last longer than what was mailed
-                until = int(min(spell.absent, life.stop, self.run.seconds, spell.start + 7200.0))
-                begin = math.ceil(max(spell.start, life.start))
-                self._push(0, range(begin, min(until, begin + 1200), 60))
-                self._push(0, range(begin + 1200, until, 300))
         self._push(changes[-1], range(86_400, 90_000, 3600))
         if not self._digest.arrived:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
@@ -486,7 +482,7 @@ class Play:
             if now in seen or not life.start <= now < min(life.stop, self.run.seconds):
                 continue
             seen.add(now)
-            mails = len(self.mails)
+            mails, before = len(self.mails), self._state.by_key
             self._step(
                 float(now),
                 life,
@@ -494,6 +490,19 @@ class Play:
             )
             if len(self.mails) > mails:
                 self._push(now, INTERVALS)
+            self._push_longer(before, now)
+
+    def _push_longer(self, before: Mapping[str, Incident], now: int) -> None:
+        """Note when what is there again will have lasted longer than what was mailed."""
+        for key, incident in self._state.by_key.items():
+            if incident is before.get(key):
+                continue
+            for record in incident.faults:
+                if record.reported is not None and record.until_seconds is None:
+                    longest = LONGER * record.reported.longest_seconds
+                    longer = math.floor(record.since_seconds - BASE + longest)
+                    if longer >= now:
+                        self._push(longer, (1, 2))
 
     def _push(self, at: int, offsets: Iterable[int]) -> None:
         for offset in offsets:

@@ -141,6 +141,19 @@ def test_runs_are_played_as_if_each_second(group: str) -> None:
     assert all(abs(one.at - two.at) <= 2.0 for one, two in zip(dense, soon, strict=False))
 
 
+def test_what_lasts_longer_than_before_is_played_in_the_second_in_which_it_does() -> None:
+    """A disk is slow every twenty minutes, and the last time it stays so: due long after its start.
+
+    The last time is the last of 26, of which the longest lasted eleven minutes.
+    """
+    run = random_run(10_793)
+    start = int(run.injections[0].spans[-1][0])
+    dense = world_play.Play(run, each_second=range(start + 600, start + 1800)).play()
+    mails = world_play.Play(run).play()
+    assert start + 600 < mails[-1].at < start + 1800
+    assert abs(mails[-1].at - dense[-1].at) <= 2.0
+
+
 def test_a_healthy_host_gets_its_initial_report_and_no_other_mail() -> None:
     """Short hangs, notices and restarts are no reason."""
     seeds = [seed for seed in range(examples(200)) if random_run(seed).group == "healthy"]
@@ -237,6 +250,23 @@ def test_it_finds_an_all_clear_that_is_false_missing_or_looks_bad(
     assert "[OK] while it is not well" in misses(run, [*others, replace(clear, at=end - 5.0)])
     assert "no [OK]" in misses(run, others)
     assert "good news above INFO" in misses(run, [*others, replace(clear, tag="CRITICAL")])
+
+
+def test_an_end_is_of_what_its_own_incident_reported_before(
+    slow_disk: tuple[Run, list[Mail]],
+) -> None:
+    """Not of what shares its first mail, nor of what joins the incident a day later."""
+    run, mails = slow_disk
+    end = run.injections[0].spans[0][1]
+    clear = next(each for each in mails if each.reason == "resolved")
+    first = next(each for each in mails if each.reason == "opened")
+    elsewhere = replace(first, incident="another")
+    false = replace(clear, at=end - 5.0, incident="another")
+    assert "[OK] while it is not well" in misses(run, [*mails, elsewhere, false])
+    shared = replace(elsewhere, others=elsewhere.content)
+    assert "[OK] while it is not well" not in misses(run, [*mails, shared, false])
+    later = replace(elsewhere, at=end - 1.0)
+    assert "[OK] while it is not well" not in misses(run, [*mails, false, later])
 
 
 def test_it_finds_a_mail_about_what_was_acknowledged(slow_disk: tuple[Run, list[Mail]]) -> None:

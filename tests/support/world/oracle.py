@@ -478,14 +478,15 @@ class _Knowledge:
 
     def _is_acknowledged(self, name: str, kind: str, at: float) -> bool:
         """Whether a fault is about an object of an acknowledged incident, and no worse."""
-        objects = {
-            text.partition(": ")[2]
-            for ack in self.acks.values()
-            if ack.at <= at + NEWS_SECONDS
-            for text in ack.content
-        }
-        there = any(f"{kind}: {name}" in ack.content for ack in self.acks.values())
-        return there or (name in objects and kind not in WORSE)
+        if any(f"{kind}: {name}" in ack.content for ack in self.acks.values()):
+            return True
+        for ack in self.acks.values():
+            parts = [text.partition(": ") for text in ack.content]
+            is_worse = kind in WORSE - {there for there, _, _ in parts}
+            objects = {there for _, _, there in parts}
+            if ack.at <= at + NEWS_SECONDS and name in objects and not is_worse:
+                return True
+        return False
 
     def acknowledged(self) -> Iterator[Miss]:
         """Yield the first mail after an acknowledgement, if it has no news."""
@@ -574,42 +575,70 @@ class _Knowledge:
         times = list(self._occurrences(injection))
         if len(times) < TOGETHER:
             return
-        # One in which it was restarted may count.
-        spans = self._visible_spans(injection)
-        third = spans[TOGETHER - 1][0]
+        # One in which it was restarted may count, and one that was only just long enough.
+        possible = self._visible_spans(injection, 0.0)
+        earliest, third = possible[TOGETHER - 1][0], self._visible_spans(injection)[TOGETHER - 1][0]
         bad = [mail for mail in own if mail.reason not in {*GOOD, "initial report"}]
-        if not any(mail.at >= third for mail in bad):
+        if not any(mail.at >= earliest for mail in bad):
             yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
         else:
             soon = times[TOGETHER - 1][1] + REPORT_SECONDS
-            if not any(third <= mail.at <= soon for mail in bad):
+            if not any(earliest <= mail.at <= soon for mail in bad):
                 yield Miss("recurrence: no mail at the third", f"{len(times)} times")
         quiet, noticed = times[-1][1] + 86_400.0, third + _LEAST[self._kind_of(injection)] + 2.0
         if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in own):
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
-        worst, worse = self._partly_seen(injection, times[0]), 0
-        # Of one that was mailed as a whole its length is known, however short its breaks were.
-        worst = max(worst, times[0][1] - times[0][0])
+        known = self._known_spans(injection)
+        yield from self._late_if_worse(injection, times, known, bad)
+        mailed = [mail for mail in own if mail.reason != "initial report"]
+        if len(mailed) > self._allowed(known, len(possible), mailed):
+            yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+
+    def _late_if_worse(
+        self,
+        injection: Injection,
+        times: Sequence[tuple[float, float]],
+        known: Sequence[tuple[float, float]],
+        mails: Sequence[Mail],
+    ) -> Iterator[Miss]:
+        """Yield occurrences that became longer than all before, and were not mailed then."""
+        first = times[0]
+        worst = max(end - start for start, end in known if start <= first[0])
         for start, end in times[1:]:
-            worst = max(worst, self._longest_mailed(times, bad, start))
+            worst = max(worst, self._longest_mailed(known, mails, start))
             if end - start > 1.5 * worst:
-                worse += 1
                 limit = start + max(1.5 * worst, 10.0) + 90.0
                 # After a break it is there again, and only then longer.
                 limit = max(limit, self._last_onset(injection, start, end) + 90.0)
-                if end > limit and not any(start <= mail.at <= limit for mail in bad):
+                if end > limit and not any(start <= mail.at <= limit for mail in mails):
                     yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
                 worst = end - start
-            elif any(start <= mail.at <= end for mail in bad):
+            elif any(start <= mail.at <= end for mail in mails):
                 worst = max(worst, end - start)
-        allowed = 3 + worse + sum(len(spans) >= milestone for milestone in (10, 30))
-        if times[1][0] - times[0][1] > HOUR_SECONDS:  # the second time is mailed, and has its end
+
+    def _allowed(
+        self, known: Sequence[tuple[float, float]], count: int, mails: Sequence[Mail]
+    ) -> int:
+        """Return how many mails there may be about `count` occurrences.
+
+        The first, its end, the third; and each that is longer than what was mailed before. The
+        second has an end of its own if it was mailed: as longer, more severe, or an hour later.
+        """
+        bad = [mail for mail in mails if mail.reason not in GOOD]
+        lengths = [end - start for start, end in known]
+        worst, worse = lengths[0], 0
+        for length, (start, _) in zip(lengths[1:], known[1:], strict=True):
+            worst = max(worst, self._longest_mailed(known, bad, start))
+            if length > 1.5 * worst:
+                worse += 1
+                worst = length
+        allowed = TOGETHER + worse + sum(count >= milestone for milestone in (10, 30))
+        if known[1][0] - known[0][1] > HOUR_SECONDS:
             allowed += 2
-        mailed = [mail for mail in own if mail.reason != "initial report"]
-        tags = [mail.tag for mail in mailed]
-        allowed += "WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :]
-        if len(mailed) > allowed:
-            yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+        elif any(known[1][0] <= mail.at <= known[1][1] for mail in bad):
+            allowed += 1
+        tags = [mail.tag for mail in mails]
+        return allowed + ("WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :])
 
     def _longest_mailed(
         self, times: Sequence[tuple[float, float]], mails: Sequence[Mail], until: float
@@ -626,14 +655,22 @@ class _Knowledge:
             if fact.object == injection.object and fact.kind in _LEAST
         )
 
-    def _partly_seen(self, injection: Injection, first: tuple[float, float]) -> float:
-        """Return how long the longest occurrence was until the first one that was seen whole."""
-        return max(
-            min(fact.until, life.stop) - max(fact.at, life.start)
-            for fact in self.faults
-            for life in self.run.lives
-            if fact.object == injection.object and fact.kind in _LEAST and fact.at <= first[0]
-        )
+    def _known_spans(self, injection: Injection) -> list[tuple[float, float]]:
+        """Return the occurrences as iowarden can know them.
+
+        What ended while it did not run it takes to have lasted until its start; if it is there
+        again by then, without a break.
+        """
+        spans: list[tuple[float, float]] = []
+        for start, end in self._visible_spans(injection, 0.0):
+            since, until = max(start, self.run.lives[0].start), end
+            for before, after in pairwise(self.run.lives):
+                if before.stop <= end < after.start:
+                    until = after.start
+            if spans and since <= spans[-1][1]:
+                since = spans.pop()[0]
+            spans.append((since, until))
+        return spans
 
     def _occurrences(self, injection: Injection) -> Iterator[tuple[float, float]]:
         """Yield the occurrences that iowarden could see as a whole."""
@@ -654,13 +691,19 @@ class _Knowledge:
         spells = self.spells[fact.object, fact.kind.value]
         return any(start < fact.until and fact.at <= end for start, end in spells)
 
-    def _visible_spans(self, injection: Injection) -> list[tuple[float, float]]:
-        """Return when it was there for long enough; a short break is none."""
+    def _visible_spans(
+        self, injection: Injection, certain_seconds: float = 2.0
+    ) -> list[tuple[float, float]]:
+        """Return when it was there for long enough to be noticed; a short break is none.
+
+        With `certain_seconds` more it is noticed for certain.
+        """
         spans: list[tuple[float, float]] = []
         for fact in sorted(self.faults, key=lambda fact: fact.at):
             if fact.object != injection.object or fact.kind not in _LEAST:
                 continue
-            if fact.until - fact.at < _LEAST[fact.kind] + 2.0 or not self._is_visible(fact):
+            least = _LEAST[fact.kind] + certain_seconds
+            if fact.until - fact.at < least or not self._is_visible(fact):
                 continue
             if spans and fact.at + _LEAST[fact.kind] - spans[-1][1] <= _BREAKS[fact.kind]:
                 spans[-1] = spans[-1][0], fact.until
