@@ -47,6 +47,30 @@ class GroupLimit(NamedTuple):
     """'8:16'; '' for memory."""
     value: str
 
+    @property
+    def group(self) -> str:
+        """The path of its control group, below the mount of its hierarchy."""
+        path, _, name = self.file.removeprefix(ROOTS[0]).rpartition("/")
+        is_below = name.startswith("blkio.") or self.file.startswith(f"{ROOTS[1]}/")
+        return f"/{path.partition('/')[2].partition('/')[2]}" if is_below else path
+
+    @property
+    def limits_reads(self) -> bool:
+        """Whether it holds for reads, by its file or the words of its value; True: for both."""
+        return self._is_of("r", "read_")
+
+    @property
+    def limits_writes(self) -> bool:
+        """Whether it holds for writes."""
+        return self._is_of("w", "write_")
+
+    def _is_of(self, letter: str, word: str) -> bool:
+        of_file = self.file.rpartition("/")[2].removeprefix("blkio.throttle.")
+        if of_file.startswith(("read_", "write_")):
+            return of_file.startswith(word)
+        words = [name for name in self.value.split() if name[:1] in "rw"]
+        return not words or any(name.startswith(letter) for name in words)
+
 
 def relevant_groups(text: str) -> tuple[str, ...]:
     """Return the lines of '/proc/PID/cgroup' with hierarchies that have such limits."""

@@ -32,7 +32,6 @@ MIN_SHARE = 0.1
 MAX_BOUNDS_SECONDS = 30.0
 """Of a longer wait the lower bound is enough."""
 MIN_RHYTHM_TIMES = 3
-_CGROUPS = "/sys/fs/cgroup"
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
 """Names of system calls in a stack. Source: kernel, arch/*/include/asm/syscall_wrapper.h."""
 _CALL_OF_FUNCTION = {
@@ -231,8 +230,7 @@ def limit_sentences(limits: Iterable[GroupLimit]) -> list[str]:
     """Return which limits of control groups make programs wait: unit, value and file."""
     lines = []
     for limit in limits:
-        group, _, _ = limit.file.removeprefix(_CGROUPS).rpartition("/")
-        unit = unit_of(f"0::{group}") or "their control group"
+        unit = unit_of(f"0::{limit.group}") or "their control group"
         device = f" for device {limit.device}" if limit.device else ""
         lines.append(f"limit of {unit}: '{limit.value}'{device} in {limit.file}")
     return lines

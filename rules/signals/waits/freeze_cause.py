@@ -72,6 +72,14 @@ _GROUP_LIMITS = (
     "__blk_throtl_bio",
     "ioc_rqos_throttle",  # block/blk-iocost.c: io.cost.qos
 )
+_READS = (
+    "filemap_read",  # mm/filemap.c
+    "filemap_get_pages",
+    "filemap_fault",
+    "generic_file_buffered_read",
+    "do_generic_file_read",
+    "do_swap_page",  # mm/memory.c
+)
 _RECLAIM = (
     "shrink_",
     "try_to_free_",
@@ -257,9 +265,18 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
             for task in tasks
             for limit in task.limits
             if limit.device in facts.numbers
-            if not limit.file.endswith(LATENCY) or _any_in((task,), _LATENCY)
+            if _delays(limit, task)
         ]
     return tuple(dict.fromkeys(limits))
+
+
+def _delays(limit: GroupLimit, task: BlockedTask) -> bool:
+    """Whether a limit for a device may be why a task waits: one of reads delays no commit."""
+    if limit.file.endswith(LATENCY):
+        return _any_in((task,), _LATENCY)
+    if _waits_for_writing((task,)):
+        return limit.limits_writes
+    return limit.limits_reads or not _any_in((task,), _READS)
 
 
 def is_fault(task: BlockedTask) -> bool:

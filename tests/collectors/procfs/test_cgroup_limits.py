@@ -83,6 +83,20 @@ def test_a_limit_of_version_1_holds_for_its_very_group(
     ]
 
 
+@pytest.mark.parametrize(
+    ("file", "group"),
+    [
+        ("/a.slice/x.service/io.max", "/a.slice/x.service"),
+        ("/unified/a.slice/io.max", "/a.slice"),
+        ("/blkio/docker/4f2a/blkio.throttle.read_bps_device", "/docker/4f2a"),
+        ("/cpu,blkio/blkio.throttle.read_bps_device", "/"),
+    ],
+)
+def test_the_group_of_a_limit_is_below_the_mount_of_its_hierarchy(file: str, group: str) -> None:
+    """A mail names the unit, or this."""
+    assert GroupLimit(f"{CGROUP}{file}", "8:0", "1").group == group
+
+
 @pytest.mark.parametrize("line", ["0::/../other", "0::/", "0::/gone", "", "nonsense"])
 def test_a_group_outside_of_the_name_space_or_without_files_has_no_limit(line: str) -> None:
     """A container sees '..' for what is above its own root: that is no path of this host."""

@@ -191,6 +191,31 @@ def test_a_limit_of_the_parent_names_the_slice_and_one_of_version_1_above_explai
             )
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "reads", "writes"),
+    [
+        ("io.max", "8:0 rbps=1048576 wbps=max riops=120 wiops=max", True, False),
+        ("io.max", "8:0 rbps=max wbps=1048576", False, True),
+        ("io.max", "8:0 rbps=1048576 wiops=20", True, True),
+        ("blkio.throttle.read_iops_device", "8:0 100", True, False),
+        ("blkio.throttle.write_bps_device", "8:0 100", False, True),
+    ],
+)
+def test_a_limit_of_reads_delays_no_commit_and_one_of_writes_no_read(
+    file: str, text: str, *, reads: bool, writes: bool
+) -> None:
+    """The disk is hardly used; what two programs wait for shows in their stacks."""
+    directory, group = (V1_SERVICE, V1_GROUP) if file.startswith("blkio") else (SERVICE, GROUP)
+    for stack, is_limited in ((READ_STACK, reads), (None, writes)):
+        host = Blocked()
+        host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n"})
+        host.machine.memory.write({f"{directory}/{file}": f"{text}\n"})
+        more = {} if stack is None else {"stack": stack}
+        host.pass_seconds(40, [task(n, "report", groups=(group,), **more) for n in range(2)])
+        assert (host.cause() == "own limit") is is_limited
+        assert bool(host.limits()) is is_limited
+
+
 @pytest.mark.parametrize("is_delayed", [True, False])
 def test_a_target_of_io_latency_explains_only_who_is_delayed_by_one(*, is_delayed: bool) -> None:
     """It protects the group that has it: a database with a target waits for its commit."""
