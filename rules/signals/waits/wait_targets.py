@@ -28,7 +28,7 @@ HOST = ""
 _SERVER = re.compile(r"[^/].*:/|//[^/]+/")
 """What is mounted from a server: 'nas:/home', '//nas/share', '10.0.0.1:6789:/'."""
 SUSPENDED_SECONDS = 10.0
-"""A device may be suspended for so long before that is read: twice the period of the source."""
+"""A device may be suspended for so long before that is read: two polls."""
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
