@@ -68,7 +68,7 @@ def send_test_mail(settings: Config) -> int:
     if settings.mail.server is None:
         try:
             with suppress(FileNotFoundError):  # it is created
-                state_access.look(settings.state_directory)
+                state_access.check(settings.state_directory)
         except OSError as error:
             sys.stderr.write(
                 f"'{settings.state_directory}': expected a directory to write the mail to, got:"

@@ -121,7 +121,7 @@ def _stored(
         argparse.Namespace(config=None, state_directory=arguments.state_directory)
     ).state_directory
     try:
-        state_access.look(directory)  # SQLite reports no reason, and no limit of time
+        state_access.check(directory)  # SQLite reports no reason, and no limit of time
         rows = state_db.salvaged(str(Path(directory) / "state.db")).outbox
         found = stored_mails.of_maildir(str(Path(directory) / "Maildir"))
     except OSError as error:
@@ -174,5 +174,5 @@ def _unreadable(settings: Config, error: OSError) -> int:
 def _directory(settings: Config) -> str:
     """Return the directory of unparsed texts. Errors: NoAnswerError if its disk hangs; OSError."""
     with contextlib.suppress(FileNotFoundError):  # nothing is stored
-        state_access.look(settings.state_directory)
+        state_access.check(settings.state_directory)
     return str(Path(settings.state_directory) / unparsed.DIRECTORY)

@@ -1,17 +1,17 @@
-"""Which parts of a receiver's URL are secrets: what allows sending, and no word of the language.
+"""Which parts of a receiver's URL are secrets: what allows sending, and no name.
 
-A secret is replaced wherever it occurs in a log message: a word that is taken for one would blank
-half the journal, and a token that is taken for a word would be shown. In this order:
+A secret is replaced wherever it occurs in a log message: a name mistaken for one would blank half
+the journal, and a token mistaken for a name would be shown. A secret is
 
 1. the value of a parameter that is named so (`token`, `key`, `sig` ...), whatever it is;
 2. what a known service has for a token at this place of its path;
-3. any other part of the path, or value, that is not made of words and small numbers.
+3. any other part of the path, or value, that is not made of names and small numbers.
 
 Source: the webhook URLs of Slack, Discord, Microsoft Teams and Telegram, as gitleaks' rules have
 them; Matrix, client-server API (`access_token`). A topic of ntfy and a path of Matrix's Hookshot
 have no place of their own: 3 decides.
-Limits: what is made of words is taken for no secret, also if somebody means it as one, as a topic
-'storage-alerts'; so are up to fifteen digits, and what is shorter than six characters.
+Limits: what is made of names is no secret here, also if its owner means it as one, as the topic
+'storage-alerts'; nor are up to fifteen digits, nor what is shorter than six characters.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import urllib.parse
 
 MIN_CHARACTERS = 6
 """As redactor.MIN_CHARACTERS: what is shorter is learnt nowhere."""
-_NAMES = frozenset(
+_SECRET_NAMES = frozenset(
     {
         *("token", "key", "apikey", "secret", "sig", "signature", "hmac", "jwt", "bearer"),
         *("password", "passwd", "passphrase", "pass", "pwd", "pw"),
         *("auth", "authorization", "credential", "credentials"),
     }
 )
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PARAMETER_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """Of 'access_token', 'apiKey', 'X-Amz-Signature'."""
 _PLACES = (
     re.compile(r"/(?:services|workflows|triggers)/T[A-Z0-9]+/(?:[^/]+/)*([^/]+)"),  # Slack
@@ -38,7 +38,7 @@ _PLACES = (
     re.compile(r"/hooks/([a-z0-9]{26})(?![^/])"),  # Mattermost
 )
 _SEPARATOR = re.compile(r"[^A-Za-z0-9]+")
-_WORD = re.compile(
+_NAME = re.compile(
     r"(?:[A-Z]{1,16}|(?:[A-Z][a-z]|[a-z])[a-z]{0,15}(?:[A-Z][a-z]{1,16})*[A-Z]{0,3})[0-9]{0,3}"
     r"|[0-9]{1,4}[a-z]{1,3}|[0-9]{1,15}"
 )
@@ -46,7 +46,7 @@ _WORD = re.compile(
 _UNPRONOUNCEABLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|q(?![u0-9])|j(?![aeiouy0-9])")
 _VOWEL = re.compile("[aeiouy]")
 _MAX_ABBREVIATION = 5
-"""'btrfs', 'https': so short a word needs no vowel."""
+"""'btrfs', 'https': so short a name needs no vowel."""
 
 
 def secrets(path: str) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ def secrets(path: str) -> tuple[str, ...]:
     plain, _, query = path.partition("?")
     parts = [part for part in plain.split("/") if part]
     tokens = [token for place in _PLACES for token in place.findall(plain)]
-    tokens += [part for part in parts if looks_random(part)]
+    tokens += [part for part in parts if is_random(part)]
     values = [pair.partition("=")[2] or pair for pair in query.split("&")]
-    tokens += [value for value in values if looks_random(value)]
+    tokens += [value for value in values if is_random(value)]
     return tuple(dict.fromkeys((*named_values(path), *tokens)))
 
 
@@ -66,18 +66,18 @@ def named_values(path: str) -> tuple[str, ...]:
     return tuple(value for name, _, value in pairs if value and _is_named_so(name))
 
 
-def looks_random(part: str) -> bool:
-    """Whether a part of a path or a value is long enough for a secret, and not made of words."""
+def is_random(part: str) -> bool:
+    """Whether a part of a path or a value is long enough for a secret, and not made of names."""
     text = urllib.parse.unquote(part)
-    return len(text) >= MIN_CHARACTERS and not all(map(_is_word, _words(text)))
+    return len(text) >= MIN_CHARACTERS and not all(map(_is_name, _names(text)))
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in _SEPARATOR.split(text) if word]
+def _names(text: str) -> list[str]:
+    return [name for name in _SEPARATOR.split(text) if name]
 
 
-def _is_word(text: str) -> bool:
-    if not _WORD.fullmatch(text):
+def _is_name(text: str) -> bool:
+    if not _NAME.fullmatch(text):
         return False
     lower = text.lower()
     is_short = len(lower.rstrip("0123456789")) <= _MAX_ABBREVIATION
@@ -86,4 +86,6 @@ def _is_word(text: str) -> bool:
 
 def _is_named_so(name: str) -> bool:
     text = urllib.parse.unquote(name)
-    return text.lower() in _NAMES or not _NAMES.isdisjoint(map(str.lower, _NAME_PART.findall(text)))
+    return text.lower() in _SECRET_NAMES or not _SECRET_NAMES.isdisjoint(
+        map(str.lower, _PARAMETER_PART.findall(text))
+    )

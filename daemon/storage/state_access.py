@@ -22,7 +22,7 @@ _NUMBER = struct.Struct("i")
 _MAX_BYTES = 4096
 
 
-def look(directory: str, wait_seconds: float = WAIT_SECONDS) -> None:
+def check(directory: str, wait_seconds: float = WAIT_SECONDS) -> None:
     """List a directory, only to see that it answers. Errors: NoAnswerError if it hangs; OSError."""
     with _answers_of(lambda: os.listdir(directory)) as answers:
         _await(answers, wait_seconds)
@@ -97,7 +97,7 @@ def _await(answers: socket.socket, wait_seconds: float) -> None:
         text = f"no answer within {wait_seconds:.0f} s: its disk or server hangs"
         raise NoAnswerError(text) from None
     if len(data) < _NUMBER.size:
-        raise NoAnswerError("the process that looked at it ended without an answer")
+        raise NoAnswerError("the process that checked it ended without an answer")
     (number,) = _NUMBER.unpack_from(data)
     if number:
         raise OSError(number, data[_NUMBER.size :].decode())

@@ -10,7 +10,7 @@ import pytest
 
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import ConfigError
-from iowarden.daemon.config.url_secrets import looks_random, secrets
+from iowarden.daemon.config.url_secrets import is_random, secrets
 from iowarden.daemon.redactor import MARK
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_random_tokens_look_random(alphabet: str, characters: int, most_missed: 
     """Of each alphabet that services take; of few letters alone some look like a word."""
     chosen = random.Random(7)
     tokens = ["".join(chosen.choices(alphabet, k=characters)) for _ in range(2000)]
-    missed = [token for token in tokens if not looks_random(token)]
+    missed = [token for token in tokens if not is_random(token)]
     assert len(missed) <= most_missed * len(tokens), missed[:5]
 
 

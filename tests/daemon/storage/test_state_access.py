@@ -28,7 +28,7 @@ def hang(*_: object, **__: object) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the limit of the first answer."""
-    for function in (state_access.look, state_access.connected):
+    for function in (state_access.check, state_access.connected):
         monkeypatch.setattr(function, "__defaults__", (0.05,))
 
 
@@ -93,9 +93,9 @@ def test_a_connection_that_hangs_is_given_up_and_one_that_works_is_used(tmp_path
 
 def test_a_look_reports_the_error_of_the_directory(tmp_path: Path) -> None:
     """It answers, though not as hoped."""
-    state_access.look(str(tmp_path), ENOUGH_SECONDS)
+    state_access.check(str(tmp_path), ENOUGH_SECONDS)
     with pytest.raises(FileNotFoundError):
-        state_access.look(str(tmp_path / "none"), ENOUGH_SECONDS)
+        state_access.check(str(tmp_path / "none"), ENOUGH_SECONDS)
 
 
 def test_the_reader_of_a_command_does_not_wait_for_what_hangs(
@@ -109,7 +109,7 @@ def test_the_reader_of_a_command_does_not_wait_for_what_hangs(
         for number in (1, 2):
             os.dup2(writing, number)
         os.close(writing)
-        state_access.look(str(tmp_path), ENOUGH_SECONDS)
+        state_access.check(str(tmp_path), ENOUGH_SECONDS)
     finally:
         for number, copy in zip((1, 2), before, strict=True):
             os.dup2(copy, number)
