@@ -1,7 +1,8 @@
 """Limits of control groups that make their tasks wait for storage: io.max and its kin.
 
 Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
-admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*). Any user may read them. In version 2
+admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst (memory.oom_control: where
+the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them. In version 2
 a limit of a slice holds for what is in it; in version 1 only for tasks of that very group, also of
 the root (block/blk-throttle.c, throtl_pd_init). A target of io.latency delays others. Read only of
 a task that waits: a host may have thousands of groups.
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 _V1_ROOT = "/sys/fs/cgroup"
+_OF_V1 = frozenset({"blkio", "memory"})
+_V1_MEMORY = "memory.limit_in_bytes"
+_V1_UNLIMITED = 1 << 60
+"""No limit is PAGE_COUNTER_MAX pages. Source: kernel, linux/page_counter.h."""
 LATENCY = "io.latency"
 _BY_DEVICE = ("io.max", LATENCY)
 _V1_FILES = tuple(
@@ -51,7 +56,7 @@ class GroupLimit(NamedTuple):
     def group(self) -> str:
         """The path of its control group, below the mount of its hierarchy."""
         path, _, name = self.file.removeprefix(ROOTS[0]).rpartition("/")
-        is_below = name.startswith("blkio.") or self.file.startswith(f"{ROOTS[1]}/")
+        is_below = name.startswith(("blkio.", _V1_MEMORY)) or self.file.startswith(f"{ROOTS[1]}/")
         return f"/{path.partition('/')[2].partition('/')[2]}" if is_below else path
 
     @property
@@ -77,7 +82,7 @@ def relevant_groups(text: str) -> tuple[str, ...]:
     lines = []
     for line in text.splitlines():
         controllers = line.partition(":")[2].partition(":")[0]
-        if not controllers or "blkio" in controllers.split(","):
+        if not controllers or not _OF_V1.isdisjoint(controllers.split(",")):
             lines.append(line.removesuffix(" (deleted)"))
     return tuple(lines)
 
@@ -95,9 +100,17 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
         if ".." in parts:  # outside of this control group namespace: not below our mount
             continue
         top = f"{_V1_ROOT}/{controllers}" if controllers else _top(root)
-        depths = [len(parts)] if controllers else range(min(len(parts), MAX_DEPTH), 0, -1)
-        for depth in depths:
-            limits += _of_group(root, "/".join((top, *parts[:depth])), is_v1=bool(controllers))
+        groups_above = [
+            "/".join((top, *parts[:depth])) for depth in range(min(len(parts), MAX_DEPTH), 0, -1)
+        ]
+        if "memory" in controllers.split(","):
+            limits += (found for group in groups_above for found in _without_kill(root, group))
+        if "blkio" in controllers.split(","):
+            limits += _of_group(root, "/".join((top, *parts)), is_v1=True)
+        elif not controllers:
+            limits += (
+                found for each in groups_above for found in _of_group(root, each, is_v1=False)
+            )
     return tuple(limits[:MAX_LIMITS])
 
 
@@ -136,6 +149,14 @@ def _full_ratio(root: Machine, path: str) -> float | None:
         return parse_pressure(root.try_read(path) or "", path).full_avg10_ratio
     except ParseError:
         return None
+
+
+def _without_kill(root: Machine, group: str) -> Iterator[GroupLimit]:
+    """Yield the limit of memory at which programs of version 1 wait, and none is killed."""
+    if "oom_kill_disable 1\n" in (root.try_read(f"{group}/memory.oom_control") or ""):
+        limit = (root.try_read(f"{group}/{_V1_MEMORY}") or "").strip()
+        if limit.isdecimal() and int(limit) < _V1_UNLIMITED:
+            yield GroupLimit(f"{group}/{_V1_MEMORY}", "", limit)
 
 
 def _top(root: Machine) -> str:

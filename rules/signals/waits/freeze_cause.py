@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY
+from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.rules.signals.guards import is_discard
 from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
@@ -57,8 +57,13 @@ _WRITE_BACK = (
     "rq_qos_wait",
     "wbt_wait",
 )
-_OVER_HIGH = ("mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high")
-"""A program above memory.high. Source: kernel, mm/memcontrol.c."""
+_AT_MEMORY_LIMIT = (
+    "mem_cgroup_handle_over_high",
+    "__mem_cgroup_handle_over_high",
+    "mem_cgroup_oom_synchronize",  # version 1, where the kernel must not kill; before 3.12 the next
+    "mem_cgroup_handle_oom",
+)
+"""A program above memory.high, or at its limit. Source: kernel, mm/memcontrol.c."""
 _LATENCY = (
     "blkcg_maybe_throttle",  # block/blk-cgroup.c
     "blkcg_iolatency_throttle",  # block/blk-iolatency.c
@@ -66,7 +71,7 @@ _LATENCY = (
 )
 """The kernel delays a program, because another group is slower than its io.latency."""
 _GROUP_LIMITS = (
-    *_OVER_HIGH,
+    *_AT_MEMORY_LIMIT,
     *_LATENCY,
     "blk_throtl_bio",  # block/blk-throttle.c, like the next: io.max, blkio.throttle
     "__blk_throtl_bio",
@@ -257,8 +262,8 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
     One for another device, or for a device that is busy anyway, is not the reason; nor is a target
     of io.latency, which protects its group, of programs that the kernel does not delay for one.
     """
-    of_memory = [task for task in tasks if _any_in((task,), _OVER_HIGH)]
-    limits = [limit for task in of_memory for limit in task.limits if limit.file.endswith(MEMORY)]
+    of_memory = [task for task in tasks if _any_in((task,), _AT_MEMORY_LIMIT)]
+    limits = [limit for task in of_memory for limit in task.limits if not limit.device]
     if not facts.is_busy:
         limits += [
             limit

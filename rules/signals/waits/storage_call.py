@@ -140,6 +140,8 @@ _STORAGE = (
     "reclaim_throttle",
     "mem_cgroup_handle_over_high",  # mm/memcontrol.c, like the next: memory.high
     "__mem_cgroup_handle_over_high",
+    "mem_cgroup_oom_synchronize",  # at the limit of a group in which the kernel must not kill
+    "mem_cgroup_handle_oom",
     "blkcg_",  # block/blk-cgroup.c, blk-iolatency.c
     "__blkcg_",
     "ioc_rqos_",  # block/blk-iocost.c

@@ -20,8 +20,12 @@ V1 = (
 
 
 def test_the_hierarchies_that_limit_storage_are_picked() -> None:
-    """Of version 1 'blkio'; of version 2 its only one; a group may be gone meanwhile."""
-    assert relevant_groups(V1) == ("4:blkio:/system.slice", "0::/system.slice/pg.service")
+    """Of version 1 'memory' and 'blkio'; of 2 its only one; a group may be gone meanwhile."""
+    assert relevant_groups(V1) == (
+        "12:memory:/system.slice/pg.service",
+        "4:blkio:/system.slice",
+        "0::/system.slice/pg.service",
+    )
     assert relevant_groups("") == ()
 
 

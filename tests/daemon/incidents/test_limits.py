@@ -287,6 +287,31 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     assert host.cause("") == "swap storm"
 
 
+@pytest.mark.parametrize("function", ["mem_cgroup_oom_synchronize", "mem_cgroup_handle_oom"])
+@pytest.mark.parametrize("at", ["/docker", "/docker/4f2a"])
+def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_limit(
+    function: str, at: str
+) -> None:
+    """'docker run --oom-kill-disable': they stand still until somebody gives them memory."""
+    group = f"/sys/fs/cgroup/memory{at}"
+    host = Blocked()
+    host.machine.memory.write(
+        {
+            f"{group}/memory.oom_control": "oom_kill_disable 1\nunder_oom 1\n",
+            f"{group}/memory.limit_in_bytes": "104857600\n",
+            "/sys/fs/cgroup/memory/docker/4f2a/memory.usage_in_bytes": "104857600\n",
+        }
+    )
+    held = {"wait_channel": function, "stack": (function, "pagefault_out_of_memory")}
+    more = {"system_call": FAULT, "file": "", "mount": "", "waits_at": "", "counters": ()}
+    groups = ("9:memory:/docker/4f2a", "4:blkio:/docker/4f2a")
+    host.pass_seconds(40, [task(n, "java", groups=groups, **held, **more) for n in range(2)])  # type: ignore[arg-type]
+    assert host.mails()[0][0] <= 20
+    assert host.cause("") == "own limit"
+    (sentence,) = limit_sentences(host.limits(""))
+    assert sentence == f"limit of {at[1:]}: '104857600' in {group}/memory.limit_in_bytes"
+
+
 SLICE = "/sys/fs/cgroup/tables.slice"
 
 
