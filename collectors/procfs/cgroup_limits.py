@@ -2,10 +2,10 @@
 
 Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
 admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst (memory.oom_control: where
-the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them. In version 2
-a limit of a slice holds for what is in it; in version 1 only for tasks of that very group, also of
-the root (block/blk-throttle.c, throtl_pd_init). A target of io.latency delays others. Read only of
-a task that waits: a host may have thousands of groups.
+the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them.
+A limit of a slice holds for what is in it; but blkio.throttle only for tasks of that very group,
+also of the root (block/blk-throttle.c, throtl_pd_init). A target of io.latency delays others. Read
+only of a task that waits: a host may have thousands of groups.
 """
 
 from __future__ import annotations
