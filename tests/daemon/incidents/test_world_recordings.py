@@ -39,12 +39,24 @@ ORDERS = {
         ("ata_exception", "ata_command", "ata_status", "configured", "ata_complete"),
     ),
     ("hang, no time-out", "virtual"): ("hang/hung-task.dmesg.txt", ("hung_task",)),
+    ("hang", "nvme"): ("hang/throttle-nvme0.dmesg.txt", ("nvme_timeout", "nvme_abort")),
+    ("pulled", "member of raid1"): (
+        "inventory/md-fail.txt",
+        ("super_written", "raid1_failed", "raid1_continues"),
+    ),
 }
 """By behaviour and role the recorded log, and the order of the kernel's lines in it."""
+EARLIER = {"nvme_timeout": "I/O %d (%s) QID %d timeout, aborting"}
+"""Formats that Linux 6.1, which was recorded, has in place of those of 6.12. Source: the log."""
 LACKING = frozenset(
     ("members pulled", "link lost", "removed", "firmware", "leaves", "session lost", "wrong copy")
 )
-"""Behaviours that nobody has recorded in a guest: their lines are those of the source alone."""
+"""Behaviours that nobody has recorded in a guest: their lines are those of the source alone.
+
+Of 'members pulled' the first member's are, of 'removed' the first time-out's: they are other
+behaviours' as well. An expander, an mpt3sas adapter and a SATA link are none that QEMU has; the
+others need LIO, an NVMe controller that answers no reset, and a byte of btrfs overwritten.
+"""
 
 
 def story_of(what: str, role: str) -> tuple[texts.Story, str]:
@@ -53,9 +65,21 @@ def story_of(what: str, role: str) -> tuple[texts.Story, str]:
         story = texts.random_story(Random(seed), seed)
         disk = min(story.right[0][1]) if story.right else ""
         has_lines = any(isinstance(act, texts.Says | texts.Leaves) for _, act in story.acts)
-        if story.what == what and story.machine.nodes[disk].role == role and has_lines:
+        if story.what != what or not has_lines:
+            continue
+        above = story.machine.direct(disk)
+        roles = {f"member of {story.machine.nodes[name].role}" for name in above}
+        if role in roles | {story.machine.nodes[disk].role}:
             return story, disk
     raise AssertionError(f"no story of '{what}' of a '{role}' in 4000 seeds")
+
+
+_VALUE = r"%[#0-9]*[a-zA-Z]+"
+
+
+def _pattern(text: str) -> str:
+    """Return a pattern of the messages of a format."""
+    return ".*".join(map(re.escape, re.split(_VALUE, text.rstrip())))
 
 
 def order(lines: list[str]) -> list[str]:
@@ -63,10 +87,11 @@ def order(lines: list[str]) -> list[str]:
     names: list[str] = []
     for line in lines:
         for name, form in printk.FORMATS.items():
-            pieces = re.split(r"%[#0-9]*[a-zA-Z]+", form.text.rstrip())
-            pattern = ".*".join(map(re.escape, pieces))
-            is_message = form.level is not None and len("".join(pieces)) > 4
-            if is_message and re.search(f"(?:^|[:\\]] |tag#[0-9]+ ){pattern}$", line.rstrip()):
+            patterns = [_pattern(form.text)]
+            patterns += [_pattern(EARLIER[name])] if name in EARLIER else []
+            shown = "|".join(patterns)
+            is_message = form.level is not None and len(re.sub(_VALUE, "", form.text.rstrip())) > 4
+            if is_message and re.search(f"(?:^|[:\\]] |tag#[0-9]+ )(?:{shown})$", line.strip()):
                 names.append(name)
                 break
     return list(dict.fromkeys(names))
