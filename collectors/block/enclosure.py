@@ -40,6 +40,14 @@ class EnclosureSlot:
     """The first attribute that exists and could not be read, and why."""
 
 
+def place(slot: str, of: str) -> str:
+    """Return where a disk is, for sentences: 'slot 3 of enclosure 0:0:8:0', 'slot 3 of megaraid 0'.
+
+    `slot` is its name there, by the shelf ('Slot 02', or a number) or by the controller.
+    """
+    return f"slot {slot} of {of}" if slot[:1].isdecimal() else f"{slot} of {of}"
+
+
 FAMILIES = (
     Family("iowarden_enclosure_slot_state", "gauge", "1; state and block device of a slot."),
     Family(

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.enclosure import place
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.smart import members, scsi_hosts
@@ -71,7 +72,7 @@ def hidden(
     no_way = "smartctl can read SATA disks behind a 3ware controller, but no SAS disks"
     return [target for target in (*listed, *scanned) if target.kind], [
         scsi_hosts.UnmonitoredDevice(
-            f"{each.slot} of {each.controller}", ReadStatus.NO_PASS_THROUGH, no_way
+            place(each.slot, each.controller), ReadStatus.NO_PASS_THROUGH, no_way
         )
         for each in listed
         if not each.kind

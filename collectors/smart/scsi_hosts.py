@@ -11,6 +11,7 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.enclosure import place
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -283,7 +284,7 @@ def _nvme(root: Machine, problems: list[str]) -> dict[str, tuple[str, ...]]:
 def _slots(root: Machine, problems: list[str]) -> dict[str, str]:
     """Return the slot of each block device. The enclosure, which may hang, is not queried."""
     return {
-        device: re.sub(r"^(?=\d)", "slot ", slot) + f" of enclosure {enclosure}"
+        device: place(slot, f"enclosure {enclosure}")
         for enclosure in listed(root, ENCLOSURES, problems)
         for slot in listed(root, f"{ENCLOSURES}/{enclosure}", problems)
         if slot not in {"device", "power", "subsystem", "uevent", "components", "id"}

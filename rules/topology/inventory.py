@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.enclosure import place
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules.topology import device_identity
@@ -347,14 +348,14 @@ def _polled_disk(
 def _hidden(disk: Disk) -> Identity:
     """Return the identity of a disk without a block device here: a controller hides it."""
     target, drive = disk.polled.target, disk.polled.drive
-    place = how(target) + (f" ({target.slot})" if target.slot else "")
+    access = how(target) + (f" ({target.slot})" if target.slot else "")
     adapter = target.controller
     if disk.polled.status is ReadStatus.MISSING and not adapter:  # many at once have one cause
         adapter = target.path if target.behind_raid() else "what the configuration names"
     if drive is None:
-        return Identity(f"disk {disk.key}", place, adapter)
+        return Identity(f"disk {disk.key}", access, adapter)
     model = " ".join(word for word in (drive.vendor, drive.model) if word)
-    words = (model, f"serial {drive.serial}" if drive.serial else "", place)
+    words = (model, f"serial {drive.serial}" if drive.serial else "", access)
     return Identity(f"disk {model} {disk.key}", ", ".join(w for w in words if w), adapter)
 
 
@@ -406,14 +407,14 @@ def _is_overdue(key: str, known: SeenDisk) -> InventoryDisk:
 def _with_slots(
     found: dict[str, InventoryDisk], slots: Sequence[EnclosureSlot]
 ) -> dict[str, InventoryDisk]:
-    places = {s.device: f"enclosure {s.enclosure} {s.slot}" for s in slots if s.device}
+    places = {s.device: place(s.slot, f"enclosure {s.enclosure}") for s in slots if s.device}
     result = {}
     for key, covered in found.items():
-        place = next((places[name] for name in covered.leaves if name in places), "")
+        slot = next((places[name] for name in covered.leaves if name in places), "")
         result[key] = covered
-        if place:
+        if slot:
             by = (*covered.expected_by, "enclosure")
-            result[key] = replace(covered, expected_by=by, slot=covered.slot or place)
+            result[key] = replace(covered, expected_by=by, slot=covered.slot or slot)
     return result
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.enclosure import place
 from iowarden.collectors.raid.areca.areca_access import pass_through_drive
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.rules.topology import device_identity
@@ -164,7 +165,7 @@ def in_slot(index: DeviceIndex, name: str, slot: str, shown: Device | None = Non
         shown = made[0]
     names = {each.name for each in inside}
     arrays = [a for a in card.arrays if a.name in names or a.parent in names] if card else []
-    told = (model, f"serial {serial}" if serial else "", f"{slot} of {name}")
+    told = (model, f"serial {serial}" if serial else "", place(slot, name))
     words = ", ".join(word for word in told if word)
     return EventPlace(
         Identity(

@@ -40,7 +40,7 @@ READ = DiskLine(
     expected_by=("kernel", "enclosure"),
     monitoring_state="monitored",
     access_method="sat at /dev/sda",
-    slot="enclosure 0:0:8:0 Slot 02",
+    slot="Slot 02 of enclosure 0:0:8:0",
     polled_seconds=NOW - 600,
     unavailable=("raw values hidden",),
     alerts=("DiskValueFalls",),
@@ -172,7 +172,7 @@ def test_all_of_a_disk_is_on_the_screen(
 ) -> None:
     """Piped or on 80 columns: nothing is left out."""
     facts = (
-        "sda (ACME DISK-9, serial S1)", "enclosure 0:0:8:0 Slot 02", "md0, /srv/db", "firmware",
+        "sda (ACME DISK-9, serial S1)", "Slot 02 of enclosure 0:0:8:0", "md0, /srv/db", "firmware",
         "A1", "megaraid,0 at /dev/bus/0", "Current_Pending_Sector", "193", "hidden", "past",
         "extended", "Completed: read failure", "FAILED", "19000 h", "123456", "DiskValueFalls",
         "it fell by 7", "not in the database", "raw values hidden",

@@ -98,7 +98,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert list(found) == ["S1", "N1", "X", "H2", "H3"]
     assert found["N1"].leaves == ("nvme0n1", "nvme0n2")
     assert found["X"].leaves == ("nvme1c2n1",)
-    assert found["S1"].slot == "enclosure 0:0:8:0 Slot 02"
+    assert found["S1"].slot == "Slot 02 of enclosure 0:0:8:0"
     assert inventory.summary(found.values()) == "SMART: 4 of 5 disks readable (1 read error)"
     assert inventory.verdict(found.values()) is Verdict.WARNING
 
