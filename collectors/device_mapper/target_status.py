@@ -173,8 +173,8 @@ TARGETS = (
 )
 """Targets of device-mapper. Source: kernel, admin-guide/device-mapper."""
 _LINE = lazy_pattern(
-    # The longest name: a name may contain ': ', no status does.
-    rf"(?P<name>.{{1,200}}): (?P<start>\d{{1,20}}) (?P<length>\d{{1,20}})"
+    # The longest name: a name may contain ': ', no status does. Of one device it is not printed.
+    rf"(?:(?P<name>.{{1,200}}): )?(?P<start>\d{{1,20}}) (?P<length>\d{{1,20}})"
     rf" (?P<target>{'|'.join(sorted(TARGETS, key=len, reverse=True))})(?: (?P<rest>.*))?",
     re.ASCII,
 )
@@ -183,11 +183,14 @@ _DEVICE = lazy_pattern(r"\d{1,10}:\d{1,10}", re.ASCII)
 
 
 def split_line(line: str) -> tuple[str, int, int, str, str] | None:
-    """Return name, start, length, target and the rest of a line of status or table, or None."""
+    """Return name, start, length, target and the rest of a line of status or table, or None.
+
+    The name is '' in the output for one device. Source: LVM2, libdm/dm-tools/dmsetup.c, _status.
+    """
     row = _LINE.fullmatch(line.strip())
     if row is None:
         return None
-    return row["name"], int(row["start"]), int(row["length"]), row["target"], row["rest"] or ""
+    return row["name"] or "", int(row["start"]), int(row["length"]), row["target"], row["rest"] or ""
 
 
 def parse_line(line: str) -> TargetStatus | None:

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.md import md_detail, mdstat
+from iowarden.collectors.md import md_detail, md_examine, mdstat
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output.md_examine import parse_superblocks
 from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ _PROMPT = lazy_pattern(r"\S{0,80}[#$>%](?: |$)")
 
 
 def parse_mdadm(text: str) -> Parsed:
-    """Parse the arrays in 'mdadm --detail'."""
+    """Parse the arrays in 'mdadm --detail', or the superblocks in 'mdadm --examine'."""
+    if md_examine.IS_EXAMINE.search(text):
+        return parse_superblocks(text)
     contradictions: list[str] = []
     try:
         details = md_detail.parse_detail(text, contradictions)

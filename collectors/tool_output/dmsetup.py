@@ -49,9 +49,10 @@ def parse_dmsetup(text: str) -> Parsed:
             unread.append(UnparsedLine(f"dmsetup: {reason}", line, number))
             continue
         faults = list(_faults(status))
-        place = f"{status.name} ({status.target})"
+        name = status.name or "device"
+        place = f"{name} ({status.target})"
         findings += [
-            Finding(severity, "DeviceMapperFault", status.name, f"{place}: {fault}")
+            Finding(severity, "DeviceMapperFault", name, f"{place}: {fault}")
             for severity, fault in faults
         ]
         health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
@@ -59,7 +60,7 @@ def parse_dmsetup(text: str) -> Parsed:
             health = ComponentHealth.FAILED
         word = " ".join(status.states)
         details = {"target": status.target}
-        objects.append(TextObject("device", status.name, "", health, word, details))
+        objects.append(TextObject("device", name, "", health, word, details))
     return Parsed(
         Tool.DMSETUP,
         objects=tuple(objects),

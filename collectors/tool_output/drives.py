@@ -48,6 +48,7 @@ def parse_smartctl(text: str) -> Parsed:
             drives.append(told)
             findings += _of_logs(logs_alone, told)
             findings += _scan_halted(told)
+            findings += _failure_test(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
@@ -102,6 +103,20 @@ def _scan_halted(drive: Drive) -> tuple[Finding, ...]:
     return (Finding("notice", "BackgroundScanHalted", name, text, _SCAN_ADVICE),)
 
 
+def _failure_test(drive: Drive) -> tuple[Finding, ...]:
+    scsi = drive.scsi
+    if scsi is None or (scsi.asc, scsi.ascq) != _TEST_CODE:
+        return ()
+    name = drive.serial or drive.model or "drive"
+    return (Finding("notice", "DiskFailureTest", name, f"{name}: {_TEST}", _TEST_ADVICE),)
+
+
+_TEST_CODE = (0x5D, 0xFF)
+_TEST = "its prediction of a failure is only a test (5D/FF): the TEST bit of its page 1Ch is set"
+_TEST_ADVICE = (
+    "Clear the bit, or a real prediction may stay unseen: sdparm --clear=TEST DEVICE\n"
+    "Its counters show how it is: smartctl -x DEVICE"
+)
 _SCAN_ADVICE = (
     "Start a long self-test, which reads all sectors: smartctl -t long DEVICE\n"
     "Make sure that its data also exists elsewhere. Replace the disk if the self-test fails."

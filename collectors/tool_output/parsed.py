@@ -47,7 +47,7 @@ class Tool(enum.StrEnum):
     MDSTAT = "mdstat"
     """/proc/mdstat."""
     MDADM = "mdadm"
-    """mdadm --detail."""
+    """mdadm --detail and --examine."""
     ZPOOL = "zpool"
     """zpool status."""
     MULTIPATH = "multipath"
@@ -169,12 +169,12 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^(?:Virtual|Physical) Disk Information[ \t]*$|^SG driver version \d",
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
-        Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
+        Tool.MDADM: r"^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
         Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
-        Tool.DMSETUP: rf"^\S.{{0,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
+        Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
         Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",
@@ -189,7 +189,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|(?:systemd\[\d{1,10}\]: |^\[ ?(?:TIME|FAILED|DEPEND) ?\] )(?:Timed out (?:waiting for"
         r" device (?:dev-|/dev/)(?!tty)|mounting )|Failed to (?:mount|activate swap|start File)"
         r"|Dependency failed for /)",
-        Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
+        Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{1,6}\] |^\S.{0,40} kernel: "
         r'|^\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:'
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
     }.items()

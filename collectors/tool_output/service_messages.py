@@ -85,7 +85,8 @@ _MAILED = lazy_pattern(
     r"An? (?P<event>[A-Z]\w{2,30}) event ha[ds] been detected on md device (?P<array>\S+?)\.?"
 )
 _COMPONENT = lazy_pattern(r"It could be related to component device (?P<part>\S+?)\.?")
-_MISMATCHES = lazy_pattern(r"mismatches found: (?P<n>\d+)")
+_MISMATCHES = lazy_pattern(r"mismatches found: (?P<n>\d+)(?: \(on raid level (?P<level>\d+))?")
+_PARITY_LEVELS = frozenset({"4", "5", "6"})
 _NO_LEVEL = "{}; it may have no redundancy left: its level is not in the text"
 _EVENTS: dict[str, tuple[str, str, str]] = {
     "Fail": ("MdMemberFaulty", "critical",
@@ -125,7 +126,10 @@ def _mdadm(text: str) -> Sequence[ServiceMessage] | None:
         if mismatches is None or int(mismatches["n"]) == 0:
             return (over,)
         counted = f"a check found {mismatches['n']} mismatches"
-        return over, ServiceMessage(array, "MdMismatches", "notice", counted, _ARRAY)
+        # Copies may differ where they were rewritten during the check: swap on RAID 1.
+        has_parity = mismatches["level"] in _PARITY_LEVELS
+        severity = "critical" if has_parity else "notice"
+        return over, ServiceMessage(array, "MdMismatches", severity, counted, _ARRAY)
     if name.startswith("Rebuild") and name[len("Rebuild") :].isdecimal():
         return ()
     if name not in _EVENTS:

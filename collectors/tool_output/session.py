@@ -135,12 +135,18 @@ def _owners(output: Output) -> list[Tool | None] | None:
         return [*tools] * count
     if not tools:
         typed = decode.typed_tool(output.command)
-        if typed is None and parse_kernel_log(output.text).events:
+        if typed is None and _is_kernel_log(output.text):
             typed = Tool.KERNEL  # a line or two of a log, as forums have them
         return None if typed is None else [typed] * count
     if Tool.SERVICES in tools:
         return _with_services(output)
     return [*_by_signs(output.lines, tools)]
+
+
+def _is_kernel_log(text: str) -> bool:
+    """Return whether lines without a time are the kernel's: an event, or a known harmless one."""
+    log = parse_kernel_log(text)
+    return bool(log.events or (log.outputs and not log.unparsed))
 
 
 def _signs(text: str) -> list[Tool]:

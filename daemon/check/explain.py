@@ -52,6 +52,7 @@ from iowarden.rules.events import (
 )
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
+from iowarden.rules.signals.smart.smart_health import is_minor_or_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -618,11 +619,14 @@ def _md(array: MdArray) -> Iterator[Object]:
         waits=array.sync_wait,
         done_ratio=array.sync_done_ratio,
     )
+    stopped = array.state in {None, "inactive"} and not array.is_container
     for member in array.members:
-        bad = ComponentHealth.FAILED if "faulty" in member.states else ComponentHealth.OK
+        # '(S)' in an array that does not run: its place is not known, which is no spare.
+        well = _UNKNOWN if stopped else ComponentHealth.OK
+        bad = ComponentHealth.FAILED if "faulty" in member.states else well
         bad = ComponentHealth.REBUILDING if "rebuilding" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
-        states = ", ".join(member.states)
+        states = "not assembled" if bad == _UNKNOWN else ", ".join(member.states)
         yield _object("member", member.device, array.name, bad, states, counts, slot=member.slot)
 
 
@@ -630,6 +634,13 @@ _OF_PYSMART = re.compile(r"pySMART: \w+: ")
 """The second parser's own exception: it parses whole reports only."""
 _COUNTED = {5: "reallocated", 187: "reported_uncorrectable", 197: "pending", 198: "uncorrectable",
             199: "interface_crc"}  # fmt: skip
+
+
+def _drive_health(drive: Drive) -> tuple[str, str]:
+    if drive.scsi is not None and not drive.passed and is_minor_or_test(drive):
+        return ComponentHealth.ATTENTION, f"{drive.scsi.asc:02X}/{drive.scsi.ascq or 0:02X}"
+    healths = {True: ComponentHealth.OK, False: ComponentHealth.FAILED, None: _UNKNOWN}
+    return healths[drive.passed], {True: "PASSED", False: "FAILED", None: ""}[drive.passed]
 
 
 def _drive(drive: Drive, number: int) -> Object:
@@ -645,8 +656,7 @@ def _drive(drive: Drive, number: int) -> Object:
         "disk",
         _drive_name(drive, number),
         "",
-        {True: ComponentHealth.OK, False: ComponentHealth.FAILED, None: _UNKNOWN}[drive.passed],
-        {True: "PASSED", False: "FAILED", None: ""}[drive.passed],
+        *_drive_health(drive),
         counts,
         model=drive.model,
         firmware=drive.firmware,

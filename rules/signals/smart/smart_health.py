@@ -109,7 +109,7 @@ FAMILIES = (
 def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
     """Yield the health samples of a drive; `own` is its label."""
     code = _warning(drive.scsi)
-    if _predicts_failure(drive.scsi) or (drive.passed is False and not _is_minor_or_test(drive)):
+    if _predicts_failure(drive.scsi) or (drive.passed is False and not is_minor_or_test(drive)):
         yield "iowarden_smart_failing", own, 1.0
     if code is not None:
         kind = "vendor" if code & 0xFF >= _VENDOR_CODES else "standard"
@@ -125,14 +125,22 @@ def _predicts_failure(scsi: ScsiHealth | None) -> bool:
     return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq != _FALSE_ALARM
 
 
-def _is_minor_or_test(drive: Drive) -> bool:
+def is_minor_or_test(drive: Drive) -> bool:
     """Whether a failed health status is only a warning of the drive, or a test."""
     scsi, nvme = drive.scsi, drive.nvme
     if nvme is not None and nvme.critical_warning:
         return True
-    return scsi is not None and (
-        scsi.asc == _WARNING or (scsi.asc == _FAILURE_PREDICTED and scsi.ascq == _FALSE_ALARM)
-    )
+    return scsi is not None and (scsi.asc == _WARNING or is_test(drive))
+
+
+def is_test(drive: Drive) -> bool:
+    """Whether the drive predicts a failure only because its TEST bit requests that: 5D/FF.
+
+    Source: SPC, Informational Exceptions Control mode page (1Ch). A real prediction would have
+    another code; while the bit is set, it may not be reported.
+    """
+    scsi = drive.scsi
+    return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq == _FALSE_ALARM
 
 
 def _warning(scsi: ScsiHealth | None) -> int | None:
