@@ -44,5 +44,32 @@ def split_objects(text: str) -> list[str]:
     return [*objects, text[begin:]] if depth else objects
 
 
+def closed(text: str) -> str:
+    """Return a truncated JSON text up to its last whole value, with its brackets closed.
+
+    '' if it is not truncated, or has no whole value. Linear in the length of the text.
+    """
+    brackets: list[str] = []
+    end, closing = 0, ""
+    for token in _PART.finditer(text):
+        word = token[0]
+        if word in "{[":
+            brackets.append("}" if word == "{" else "]")
+            if len(brackets) > MAX_DEPTH:
+                return ""
+        elif word in "}]":
+            if not brackets or brackets.pop() != word:
+                return ""
+            end, closing = token.end(), "".join(reversed(brackets))
+            if not brackets:
+                return ""
+        elif word == ",":
+            end, closing = token.start(), "".join(reversed(brackets))
+        elif word == '"':  # a text without its end
+            break
+    return text[:end] + closing if end else ""
+
+
+_PART = lazy_pattern(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],"]')
 _TOKEN = lazy_pattern(r'"(?:[^"\\\n]|\\.)*"?|[{}]')
 """A brace, or a text, in which braces mean nothing; a quote without an end takes a line at most."""

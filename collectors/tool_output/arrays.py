@@ -38,7 +38,7 @@ def parse_mdstat(text: str) -> Parsed:
             end = at + 1
             while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # its further lines
                 end += 1
-            if not _PROMPT.match(lines[at]):
+            if not _PROMPT.match(lines[at]) and not _MAIL.fullmatch(lines[at]):
                 fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
                 unread.append(UnparsedLine(str(error), lines[at], at + 1, fault))
             lines[at:end] = [""] * (end - at)
@@ -70,6 +70,12 @@ _MDSTAT_FAULT = lazy_pattern(
 _BELOW = lazy_pattern(
     r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
 )
+_MAIL = lazy_pattern(
+    r"Faithfully yours, etc\.|P\.S\. The /proc/mdstat file currently contains the following:"
+    r"|It could be related to component device \S+|An? \w+ event ha[ds] been detected on md .*"
+    r"|This is an automatically generated mail message from mdadm|running on \S+"
+)
+"""Lines of mdadm's mails. Source: mdadm 4.4, Monitor.c, send_event_email."""
 _PROMPT = lazy_pattern(r"\S{0,80}[#$>%](?: |$)")
 
 

@@ -49,9 +49,16 @@ if TYPE_CHECKING:
     )
 
 
-def parse_controllers(text: str, kind: Tool, *, log: bool) -> Parsed:
-    """Parse the outputs of a controller's tool; `log`: they are of its log."""
+def parse_controllers(
+    text: str, kind: Tool, *, log: bool, commands: Mapping[int, str] | None = None
+) -> Parsed:
+    """Parse the outputs of a controller's tool; `log`: they are of its log.
+
+    `commands` by the number of their line have the controller's number, where the output has none.
+    """
     found = Parsed(kind)
+    if kind is Tool.STORCLI:
+        text = _with_heads(text, commands or {})
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece(piece, found, log=log)
@@ -118,6 +125,28 @@ _STORCLI_BEGIN = lazy_pattern(
     re.MULTILINE | re.ASCII,
 )
 """Beginning of the answer of one controller."""
+
+
+def _with_heads(text: str, commands: Mapping[int, str]) -> str:
+    """Return storcli's tables with the head of an answer, where a paste left that out."""
+    if '"Controllers"' in text:
+        return text
+    lines = text.split("\n")
+    begins = sorted({0, *(at for at in commands if 0 < at < len(lines))})
+    parts: list[str] = []
+    for begin, end in itertools.pairwise([*begins, len(lines)]):
+        part = "\n".join(lines[begin:end])
+        number = _CONTROLLER.search(commands.get(begin, ""))
+        if _TABLE_HEAD.search(part) and not _STORCLI_BEGIN.search(part):
+            head = f"Controller = {number[1] if number else 0}\nStatus = Success\nDescription = -\n"
+            part = f"{head}\n{part}"
+        parts.append(part)
+    return "\n".join(parts)
+
+
+_CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
+_ALARM_ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})[ \t]+\[", re.MULTILINE | re.ASCII)
+_TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t])", re.MULTILINE)
 
 
 def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
@@ -195,6 +224,8 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         controllers = _STATES[kind](tries, found.controllers)
     if kind in LOGS and not tries.outputs:
         command, parse_log, name = LOGS[kind]
+        row = _ALARM_ROW.search(text) if kind is Tool.TW_CLI else None
+        name = row[1] if row else name
         told = tries.take(command, lambda own: parse_log(own, name))
         if told is not None:
             events = told.events

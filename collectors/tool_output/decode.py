@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.parsed import Tool
+from iowarden.collectors.tool_output.wrapped import MAX_RESTS, rejoined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,8 @@ _AROUND = lazy_pattern(
     re.MULTILINE,
 )
 """Decorations by a shell or a forum around an output; '# 1' begins a line of smartctl's."""
+_MIN_QUOTED = 0.6
+"""Minimum ratio of marked lines; the others are the rests of broken ones."""
 _MAX_CONTROLS = 0.05
 """Maximum ratio of control characters; serial numbers of faulty disks have some."""
 
@@ -62,9 +65,25 @@ def session(content: bytes) -> str:
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
-    if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
-        text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
-    return text
+    return rejoined(_unquoted(text))
+
+
+def _unquoted(text: str) -> str:
+    """Return a text without a mail's marks of quotation, and the quoted lines that it broke."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    marked = sum(line.startswith(">") for line in filled)
+    if not filled[0].startswith(">") or marked < _MIN_QUOTED * len(filled):
+        return text
+    quoted = rests = 0
+    for at, line in enumerate(lines):
+        if line.startswith(">"):
+            quoted, rests = at, 0
+        elif line.strip() and rests < MAX_RESTS:
+            # A quoted line that was too long has its rest below it, without a mark.
+            lines[quoted], lines[at] = f"{lines[quoted]} {line.strip()}", ""
+            rests += 1
+    return re.sub(r"^> ?", "", "\n".join(lines), flags=re.MULTILINE)
 
 
 def without_commands(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
@@ -23,26 +24,35 @@ from iowarden.collectors.tool_output.parsed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # --- the others
 
 
-def parse_smartctl(text: str) -> Parsed:
-    """Parse the drives in a text, and those for which smartctl had no health data."""
+def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Parsed:
+    """Parse the drives in a text, and those for which smartctl had no health data.
+
+    A drive whose serial number is not in it is named by its command or the heading above it.
+    """
     drives, refusals = [], []
     objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []
     reports = _reports(text)
+    places = _places(text, commands or {})
     if len(reports) > MAX_OUTPUTS:
         unread.append(MORE)
-    for piece in reports[:MAX_OUTPUTS]:
+    for number, piece in enumerate(reports[:MAX_OUTPUTS]):
         try:
-            told = smartctl.parse(piece)
+            told = _named(smartctl.parse(piece), places[number] if number < len(places) else "")
         except ParseError as error:
             unread.append(UnparsedLine(str(error)))
             continue
+        if not isinstance(told, Drive) and told.status is ReadStatus.UNPARSED:
+            whole = _whole(piece)
+            if whole is not None:
+                unread.append(UnparsedLine(f"smartctl: {told.reason}"))
+                told = whole
         logs_alone = error_logs.parse_error_logs(piece)
         if isinstance(told, Drive):
             drives.append(told)
@@ -84,8 +94,50 @@ def parse_smartctl(text: str) -> Parsed:
         findings=tuple(findings),
         objects=tuple(objects),
         outputs=("smartctl",) if drives or refusals or objects else (),
-        unparsed=tuple(unread),
+        unparsed=tuple(dict.fromkeys(unread)),
     )
+
+
+def _named(
+    report: Drive | smartctl_refusal.SmartRefusal, place: str
+) -> Drive | smartctl_refusal.SmartRefusal:
+    if not place or not isinstance(report, Drive) or report.serial or report.wwn:
+        return report
+    return replace(report, read_by=f"smartctl of {place}")
+
+
+def _whole(piece: str) -> Drive | None:
+    """Return the drive in a truncated JSON, as far as it goes."""
+    rest = json_text.closed(piece) if piece.startswith("{") else ""
+    try:
+        drive = smartctl.parse(rest) if rest else None
+    except ParseError:
+        return None
+    return drive if isinstance(drive, Drive) else None
+
+
+def _places(text: str, commands: Mapping[int, str]) -> list[str]:
+    """Return for each output the device in its command, or the heading above it; '' without."""
+    places: list[str] = []
+    lines = text.split("\n")
+    begin = line = 0
+    for banner in _BEGIN.finditer(text):
+        line += text.count("\n", begin, banner.start())
+        begin = banner.start()
+        heading = lines[line - 1].strip(_RULERS) if line else ""
+        is_heading = bool(heading) and (not places or not lines[line - 2].strip())
+        device = _DEVICE.search(commands.get(line, ""))
+        named = f"{device['type'] or ''} {device['path']}".strip() if device else ""
+        places.append(named or heading[:60] * is_heading)
+    return places
+
+
+_RULERS = " \t=-*#:"
+_DEVICE = lazy_pattern(
+    r"\bsmartctl\b(?:(?=[^|;&]{0,200}? -d ?(?P<type>[a-z0-9]{1,20},[^\s$]{1,20})))?"
+    r"[^|;&]{0,300}? (?P<path>/dev/[^\s;|&$]{1,80})",
+    re.ASCII,
+)
 
 
 def _asleep(refused: smartctl_refusal.SmartRefusal) -> Finding:

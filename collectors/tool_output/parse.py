@@ -30,7 +30,9 @@ from iowarden.collectors.tool_output.service_log import parse_service_log
 from iowarden.collectors.tool_output.zpool import parse_zpool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from iowarden.collectors.tool_output.parsed import Finding
 
 
 def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed, ...]:
@@ -47,26 +49,57 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
             f"the program that printed it is not certain: got {text.strip()[:60]!r};"
             f" add '--as' {', '.join(Tool)}"
         )
-    first, *others = (parse(part, tool, log=log) for tool, part in found.texts)
-    return (replace(first, unparsed=(*first.unparsed, *found.unparsed)), *others)
+    first, *others = (
+        parse(each.text, each.tool, log=log, commands=each.commands) for each in found.texts
+    )
+    first = replace(first, unparsed=(*first.unparsed, *found.unparsed))
+    return _without_repeats((first, *others))
 
 
-def parse(text: str, kind: Tool, *, log: bool = False) -> Parsed:
+def _without_repeats(parts: Sequence[Parsed]) -> tuple[Parsed, ...]:
+    """Return the parts without messages about md arrays that '/proc/mdstat' in the text shows.
+
+    A mail of mdadm has it below its message; it tells the redundancy, which no message does.
+    """
+    arrays = {name for part in parts for name in part.arrays}
+    names = {f.object for part in parts for f in part.findings} & arrays
+    if not names:
+        return tuple(parts)
+    return tuple(
+        replace(
+            part,
+            findings=tuple(f for f in part.findings if f.object not in names or not _is_md(f)),
+            objects=tuple(o for o in part.objects if o.name not in names or o.type != "object"),
+        )
+        for part in parts
+    )
+
+
+def _is_md(finding: Finding) -> bool:
+    return finding.name in {"MdMemberFaulty", "MdDegraded"}
+
+
+def parse(
+    text: str, kind: Tool, *, log: bool = False, commands: Mapping[int, str] | None = None
+) -> Parsed:
     """Parse a text; `log`: it is the log of a controller, and nothing else.
 
+    `commands` are those in the text, by the number of their line: they may name the object.
     Errors: ParseError: this tool shows no log.
     """
     if log and kind not in LOGS:
         raise ParseError(f"'--log': expected one of {', '.join(LOGS)}, got {kind}")
+    typed = commands or {}
+    if kind is Tool.SMARTCTL:
+        return parse_smartctl(text, typed)
     if kind in _OTHERS:
         return _OTHERS[kind](text)
     if kind is Tool.CLI64:
         return parse_areca(text, log=log)
-    return parse_controllers(text, kind, log=log)
+    return parse_controllers(text, kind, log=log, commands=typed)
 
 
 _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
-    Tool.SMARTCTL: parse_smartctl,
     Tool.MDSTAT: parse_mdstat,
     Tool.MDADM: parse_mdadm,
     Tool.ZPOOL: parse_zpool,

@@ -144,7 +144,8 @@ class Parsed:
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
-        Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
+        Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x'
+        r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t])",
         Tool.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Tool.ARCCONF: r"^Controllers [Ff]ound: \d"

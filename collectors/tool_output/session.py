@@ -21,7 +21,7 @@ from iowarden.collectors.tool_output.parsed import SIGNS, Tool, UnparsedLine
 from iowarden.collectors.tool_output.service_log import service_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PROMPT = lazy_pattern(
     r"(?P<prompt>[^\n#$%>\u276f➜]{0,80}[#$%>\u276f➜][ \t]{0,4})(?P<command>\S.*)?"
@@ -49,10 +49,19 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """The programs in a text, each with the text in which all other lines are empty."""
+class ProgramText:
+    """The lines of one program, all others empty, and the commands by the number of their line."""
 
-    texts: tuple[tuple[Tool, str], ...]
+    tool: Tool
+    text: str
+    commands: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The programs in a text."""
+
+    texts: tuple[ProgramText, ...]
     unparsed: tuple[UnparsedLine, ...] = ()
 
 
@@ -62,6 +71,7 @@ def split(text: str) -> Session:
     owners: list[Tool | None] = [None] * len(lines)
     unparsed: list[UnparsedLine] = []
     before: list[Output] = []
+    commands: dict[int, str] = {}
     for output in _outputs(lines):
         if not output.text.strip():
             continue
@@ -77,14 +87,16 @@ def split(text: str) -> Session:
             owners[early.first : early.first + len(early.lines)] = [tools[0]] * len(early.lines)
         before.clear()
         owners[output.first : output.first + len(output.lines)] = tools
+        commands[output.first] = output.command
     plain = decode.without_commands(text).split("\n")
     programs = dict.fromkeys(owner for owner in owners if owner is not None)
     texts = tuple(
-        (
+        ProgramText(
             tool,
             "\n".join(
                 line if owner is tool else "" for owner, line in zip(owners, plain, strict=True)
             ),
+            commands,
         )
         for tool in programs
     )

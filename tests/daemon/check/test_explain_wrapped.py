@@ -1,0 +1,183 @@
+"""'iowarden explain' of texts that a mail program broke or quoted, and that a paste cut."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+from support.explained import read
+
+from iowarden.collectors.json_text import closed
+from iowarden.collectors.tool_output.wrapped import rejoined
+
+KERNEL = (
+    "Apr  3 04:10:08 nfs7 kernel: megaraid_sas 0000:1a:00.0: 4711 (751266836s/0x0001/FATAL) - VD"
+    " 02/3 is now OFFLINE",
+    "Apr  3 04:10:09 nfs7 kernel: I/O error, dev sdk, sector 20480 op 0x0:(READ) flags 0x0 phys_seg"
+    " 1 prio class 2",
+    "Apr  3 04:10:09 nfs7 kernel: XFS (sdk1): Filesystem has been shut down due to log error (0x2).",
+)
+SMARTD = """\
+The following warning/error was logged by the smartd daemon:
+
+Device: /dev/bus/0 [megaraid_disk_07] [SAT], FAILED SMART self-check. BACK UP DATA NOW!
+
+Device info:
+ST2000NM0033-9ZM175, S/N:Z1X00001, WWN:5-000c50-0659a1b2d, FW:SN04, 2.00 TB
+"""
+SSACLI = """\
+Smart Array P440ar in Slot 0 (Embedded)   (sn: PDNLH0BRH8A1B2)
+
+   Array A (SAS, Unused Space: 0  MB)
+
+      logicaldrive 1 (279.4 GB, RAID 1, OK)
+
+      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS HDD, 300 GB, OK)
+      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS HDD, 300 GB, Predictive Failure)
+"""
+SCSI = """\
+smartctl 7.2 2020-12-30 r5155 [x86_64-linux-5.15.0-91-generic] (local build of a distribution)
+
+=== START OF INFORMATION SECTION ===
+Vendor:               ACME
+Product:              SLOW-SAS
+Serial number:        S0001
+
+=== START OF READ SMART DATA SECTION ===
+SMART Health Status: OK
+Elements in grown defect list: 7
+
+Error counter log:
+           Errors Corrected by           Total   Correction     Gigabytes    Total
+               ECC          rereads/    errors   algorithm      processed    uncorrected
+           fast | delayed   rewrites  corrected  invocations   [10^9 bytes]  errors
+read:          0     1844         0      1844      90122     140012.881           0
+write:         0        0         0         0          0      19021.441           0
+"""
+
+
+def broken(text: str, width: int) -> str:
+    """A text as a mail program sends it: no line is wider, and words are whole."""
+    pieces: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        if len(line) <= width:
+            pieces.append(line)
+            continue
+        first, *rest = textwrap.wrap(
+            line.lstrip(), width - len(indent), break_long_words=False, break_on_hyphens=False
+        )
+        pieces += [indent + first, *rest]
+    return "\n".join(pieces) + "\n"
+
+
+@pytest.mark.parametrize("width", [66, 72, 78])
+def test_a_broken_kernel_log_has_the_same_alerts(width: int) -> None:
+    """A volume that went offline is reported, although its words stand in the next line."""
+    whole, sent = "\n".join(KERNEL) + "\n", broken("\n".join(KERNEL), width)
+    assert whole != sent
+    assert {(a.alert, a.object, a.text) for a in read(sent).alerts} == {
+        (a.alert, a.object, a.text) for a in read(whole).alerts
+    }
+    assert read(sent).unparsed == ()
+
+
+@pytest.mark.parametrize("width", [60, 66, 72])
+def test_a_broken_mail_of_smartd_is_a_failed_disk(width: int) -> None:
+    """'FAILED SMART' and 'self-check' in two lines are one message, about one disk."""
+    explained = read(broken(SMARTD, width))
+    assert [(a.severity, a.alert) for a in explained.alerts] == [("critical", "DiskFailing")]
+    assert "megaraid_disk_07" in explained.alerts[0].object
+    assert explained.unparsed == ()
+
+
+@pytest.mark.parametrize("width", [64, 70, 76])
+def test_a_broken_row_of_ssacli_is_a_failing_disk(width: int) -> None:
+    """The state of a disk is the last word of its row, and is in the next line."""
+    explained = read(broken(SSACLI, width))
+    assert [a.alert for a in explained.alerts] == ["ControllerDiskFailing"]
+    assert explained.unparsed == ()
+
+
+def test_a_quoted_report_with_broken_lines_is_whole() -> None:
+    """What has no mark of quotation is the rest of the line above: all is the quoted text."""
+    quoted = "".join(f"> {line}\n" for line in SCSI.splitlines())
+    sent = "\n".join(
+        piece for line in quoted.splitlines() for piece in (textwrap.wrap(line, 72) or [line])
+    )
+    assert len(sent.splitlines()) > len(quoted.splitlines())
+    explained = read(sent)
+    assert [o.name for o in explained.objects] == ["S0001"]
+    assert explained.objects[0].counts["grown_defects"] == 7
+    assert explained.unparsed == ()
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "root@nas:~# cat /proc/mdstat",
+        "Personalities : [raid1]",
+        "md0 : active raid1 sdb1[1] sda1[0]",
+        "[  100.000002] md0: detected capacity change from 0 to 2",
+        "  indented",
+        "",
+    ],
+)
+def test_a_line_that_begins_something_is_not_joined(below: str) -> None:
+    """A line of a log as wide as the text is followed by another output: both stay as they are."""
+    text = f"[  100.000001] ata3: SATA link up 6.0 Gbps (SStatus 133 SControl 300) and so on\n{below}"
+    assert rejoined(text) == text
+
+
+def test_a_text_with_a_wide_line_was_not_broken() -> None:
+    """A terminal's paste has lines of any width: nothing is joined."""
+    text = "\n".join((KERNEL[0], "Apr  3 04:10:09 nfs7 kernel: sd 0:0:0:0: [sda] a message", "word"))
+    assert rejoined(text) == text
+
+
+REPORT = {
+    "json_format_version": [1, 0],
+    "smartctl": {"version": [7, 3], "exit_status": 24},
+    "device": {"name": "/dev/sdq", "type": "sat", "protocol": "ATA"},
+    "model_name": "ACME SLOW-HDD",
+    "serial_number": "S0002",
+    "smart_status": {"passed": False},
+    "ata_smart_attributes": {
+        "table": [
+            {
+                "id": 5,
+                "name": "Reallocated_Sector_Ct",
+                "value": 4,
+                "worst": 4,
+                "thresh": 5,
+                "when_failed": "now",
+                "flags": {"value": 51, "prefailure": True},
+                "raw": {"value": 1811, "string": "1811"},
+            },
+            {"id": 9, "name": "Power_On_Hours", "value": 66, "raw": {"value": 30112}},
+        ]
+    },
+}
+
+
+def test_a_truncated_json_is_parsed_as_far_as_it_goes() -> None:
+    """A failed disk in the first half is reported, and that the other half is missing."""
+    text = json.dumps(REPORT, indent=2)
+    cut = text[: text.index('"Power_On_Hours"')]
+    explained = read(cut)
+    assert ("critical", "DiskFailing") in {(a.severity, a.alert) for a in explained.alerts}
+    assert ("critical", "DiskAttributeFailed") in {(a.severity, a.alert) for a in explained.alerts}
+    assert [o.name for o in explained.objects] == ["S0002"]
+    assert "truncated" in explained.unparsed[0].reason
+
+
+def test_each_prefix_of_a_json_closes_to_a_json() -> None:
+    """Wherever it is cut, what was whole before the cut is parsed, and nothing is invented."""
+    text = json.dumps(REPORT, indent=1)
+    for end in range(len(text)):
+        rest = closed(text[:end])
+        if rest:
+            assert set(json.loads(rest)) <= set(REPORT)
+    assert closed(text) == ""
+    assert closed("[" * 100_000) == ""
