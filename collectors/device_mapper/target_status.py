@@ -173,7 +173,7 @@ TARGETS = (
 )
 """Targets of device-mapper. Source: kernel, admin-guide/device-mapper."""
 _LINE = lazy_pattern(
-    # The longest name: a name may contain ': ', no status does. Of one device it is not printed.
+    # The longest name: a name may contain ': ', no status does. One device has none.
     rf"(?:(?P<name>.{{1,200}}): )?(?P<start>\d{{1,20}}) (?P<length>\d{{1,20}})"
     rf" (?P<target>{'|'.join(sorted(TARGETS, key=len, reverse=True))})(?: (?P<rest>.*))?",
     re.ASCII,
@@ -190,7 +190,8 @@ def split_line(line: str) -> tuple[str, int, int, str, str] | None:
     row = _LINE.fullmatch(line.strip())
     if row is None:
         return None
-    return row["name"] or "", int(row["start"]), int(row["length"]), row["target"], row["rest"] or ""
+    name, rest = row["name"] or "", row["rest"] or ""
+    return name, int(row["start"]), int(row["length"]), row["target"], rest
 
 
 def parse_line(line: str) -> TargetStatus | None:

@@ -396,7 +396,9 @@ def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
 
 def _drive_name(drive: Drive, number: int) -> str:
     # A command that names its drive, where the drive's serial number is not in the text.
-    named = re.fullmatch(r"cli64 .* drv=(\d{1,3})|(?:nvme smart-log|smartctl of) (.{1,80})", drive.read_by)
+    named = re.fullmatch(
+        r"cli64 .* drv=(\d{1,3})|(?:nvme smart-log|smartctl of) (.{1,80})", drive.read_by
+    )
     if named is not None:
         return drive.serial or (f"drive {named[1]}" if named[1] else str(named[2]))
     return drive.serial or drive.wwn or f"drive {number}"

@@ -9,15 +9,15 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.json_text import closed
-from iowarden.collectors.tool_output.wrapped import rejoined
+from iowarden.collectors.tool_output.decode import rejoined
 
-KERNEL = (
-    "Apr  3 04:10:08 nfs7 kernel: megaraid_sas 0000:1a:00.0: 4711 (751266836s/0x0001/FATAL) - VD"
-    " 02/3 is now OFFLINE",
-    "Apr  3 04:10:09 nfs7 kernel: I/O error, dev sdk, sector 20480 op 0x0:(READ) flags 0x0 phys_seg"
-    " 1 prio class 2",
-    "Apr  3 04:10:09 nfs7 kernel: XFS (sdk1): Filesystem has been shut down due to log error (0x2).",
-)
+KERNEL = """\
+Apr  3 04:10:08 n7 kernel: megaraid_sas 0000:1a:00.0: 4711 (751266836s/0x01/FATAL) - VD 02/3 is now\
+ OFFLINE
+Apr  3 04:10:09 n7 kernel: I/O error, dev sdk, sector 20480 op 0x0:(READ) flags 0x0 phys_seg 1\
+ prio class 2
+Apr  3 04:10:09 n7 kernel: XFS (sdk1): Filesystem has been shut down due to log error (0x2).
+"""
 SMARTD = """\
 The following warning/error was logged by the smartd daemon:
 
@@ -75,7 +75,7 @@ def broken(text: str, width: int) -> str:
 @pytest.mark.parametrize("width", [66, 72, 78])
 def test_a_broken_kernel_log_has_the_same_alerts(width: int) -> None:
     """A volume that went offline is reported, although its words stand in the next line."""
-    whole, sent = "\n".join(KERNEL) + "\n", broken("\n".join(KERNEL), width)
+    whole, sent = KERNEL, broken(KERNEL, width)
     assert whole != sent
     assert {(a.alert, a.object, a.text) for a in read(sent).alerts} == {
         (a.alert, a.object, a.text) for a in read(whole).alerts
@@ -126,13 +126,13 @@ def test_a_quoted_report_with_broken_lines_is_whole() -> None:
 )
 def test_a_line_that_begins_something_is_not_joined(below: str) -> None:
     """A line of a log as wide as the text is followed by another output: both stay as they are."""
-    text = f"[  100.000001] ata3: SATA link up 6.0 Gbps (SStatus 133 SControl 300) and so on\n{below}"
+    text = f"[  100.000001] ata3: SATA link up 6.0 Gbps (SStatus 133 SControl 300) and\n{below}"
     assert rejoined(text) == text
 
 
 def test_a_text_with_a_wide_line_was_not_broken() -> None:
     """A terminal's paste has lines of any width: nothing is joined."""
-    text = "\n".join((KERNEL[0], "Apr  3 04:10:09 nfs7 kernel: sd 0:0:0:0: [sda] a message", "word"))
+    text = f"{KERNEL}Apr  3 04:10:09 n7 kernel: sd 0:0:0:0: [sda] a message of a disk\nword"
     assert rejoined(text) == text
 
 
