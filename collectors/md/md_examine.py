@@ -4,7 +4,7 @@ Source: mdadm 4.4, super1.c, examine_super1, and super0.c, examine_super0. A mem
 event count than the others' was left out of the array when theirs was counted up; one less is
 within what the kernel accepts (drivers/md/md.c, super_1_validate).
 Limits: of several arrays whose UUIDs are cut out of the text only name, level and number of slots
-tell one from another. Metadata of controllers' firmware (imsm, ddf) are not parsed.
+are compared. Metadata of controllers' firmware (imsm, ddf) are not parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ALLOWED_LAG = 1
 class Superblock:
     """The superblock of one member.
 
-    Fields: `device` as in '/dev/<device>'; `array` tells arrays apart; `events` counts changes of
+    Fields: `device` as in '/dev/<device>'; `array` identifies its array; `events` counts changes of
     the array, None if not in the text; `slots` has a letter for each slot as this member saw them,
     '' if not in the text; `updated` is mdadm's text of the time.
     """

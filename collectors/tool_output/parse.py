@@ -59,7 +59,7 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
 def _without_repeats(parts: Sequence[Parsed]) -> tuple[Parsed, ...]:
     """Return the parts without messages about md arrays that '/proc/mdstat' in the text shows.
 
-    A mail of mdadm has it below its message; it tells the redundancy, which no message does.
+    A mail of mdadm has it below its message; it shows the redundancy, which no message does.
     """
     arrays = {name for part in parts for name in part.arrays}
     names = {f.object for part in parts for f in part.findings} & arrays
