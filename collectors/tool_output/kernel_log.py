@@ -98,14 +98,32 @@ def _with_disks(events: list[LocatedEvent], text: str) -> list[LocatedEvent]:
         if (match := _FLUSH.search(line)) is not None
     }
     named = []
+    obedient = _stopped(text)
     for each in events:
         event = each.event
         device = event.device
         if event.kind == _LOST_DISK and each.line is not None and not device:
             device = _nearest(flushes, each.line)
             flushes = {line: name for line, name in flushes.items() if name != device}
+            if device and device in obedient:
+                continue
         named.append(replace(each, event=replace(event, device=device)))
     return named
+
+
+def _stopped(text: str) -> set[str]:
+    """Return the disks that obeyed a flush and a stop: they were removed on purpose.
+
+    A disk that is gone fails the flush (drivers/scsi/sd.c, sd_sync_cache, sd_start_stop_device).
+    """
+    failed = {match[1] for match in _DISOBEYED.finditer(text)}
+    return {match[1] for match in _STOP.finditer(text)} - failed
+
+
+_STOP = lazy_pattern(r"\[(sd[a-z]{1,4})\] Stopping disk")
+_DISOBEYED = lazy_pattern(
+    r"\[(sd[a-z]{1,4})\] (?:Synchronize Cache\(\d\d\) failed|Start/Stop Unit failed)", re.ASCII
+)
 
 
 def _nearest(names: Mapping[int, str], line: int) -> str:

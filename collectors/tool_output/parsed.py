@@ -149,7 +149,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Tool.ARCCONF: r"^Controllers [Ff]ound: \d"
-        r"|^(?:Logical [Dd]evice|Physical Device) information",
+        r"|^[ \t]*(?:Logical [Dd]evice|Physical Device) information|^Logical [Dd]evice number \d",
         Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
         Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
         Tool.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S"
@@ -160,7 +160,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^[ \t]*S\.?M\.?A\.?R\.?T\.? Information For Drive"
         r"|^[ \t]*#[ \t]+(?:Ch#[ \t]+|Enc#[ \t]+Slot#[ \t]+)?ModelName[ \t]"
         r"|^[ \t]*#[ \t]+Name[ \t]+Raid(?: Name|#)[ \t]"
-        r"|^\d{4}-\d\d?-\d\d? \d\d?:\d\d:\d\d (?:H/W MONITOR|IDE Channel|Proxy Or Inband|Enc#)",
+        r"|^\d{4}-\d\d?-\d\d? \d\d?:\d\d:\d\d {1,4}(?:H/W MONITOR|IDE Channel|Proxy Or Inband|Enc#"
+        r"|ARC-\d)",
         Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
         r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
         Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
@@ -185,6 +186,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
         r"(?:\[\d{1,10}\])?|(?:mdadm|lvm)\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
+        r"|^TEST EMAIL from smartd for device: "
         r"|\w event (?:ha[ds] been )?detected on md device "
         r'|"SYSLOG_IDENTIFIER" ?: ?"(?:smartd|multipathd|zed|dmeventd|iscsid|mdadm)"'
         r"|(?:systemd\[\d{1,10}\]: |^\[ ?(?:TIME|FAILED|DEPEND) ?\] )(?:Timed out (?:waiting for"

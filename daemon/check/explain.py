@@ -51,6 +51,7 @@ from iowarden.rules.events import (
     event_state,
 )
 from iowarden.rules.severity import Severity
+from iowarden.rules.signals.smart import smart_counts
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 from iowarden.rules.signals.smart.smart_health import is_minor_or_test
 
@@ -647,7 +648,7 @@ def _drive_health(drive: Drive) -> tuple[str, str]:
 
 def _drive(drive: Drive, number: int) -> Object:
     counts: dict[str, float | None] = {
-        name: None if (found := drive.attribute(at)) is None else found.counted()
+        name: None if (found := drive.attribute(at)) is None else smart_counts.believed(drive, found)
         for at, name in _COUNTED.items()
     }
     counts["errors_logged"] = drive.errors_logged_total

@@ -71,9 +71,28 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
         return value
     if attribute.id == PENDING and value == 1 and _FLIPS.match(drive.model):
         return 0
+    if _is_placeholder(drive, attribute):
+        return None
     sectors = (drive.capacity_bytes or _ALL_BITS * _SECTOR_BYTES) // _SECTOR_BYTES
     most = min(sectors, _ALL_BITS) if attribute.id in _SECTORS else _ALL_BITS
     return value if value < most else None
+
+
+def _is_placeholder(drive: Drive, attribute: Attribute) -> bool:
+    """Whether a raw value only repeats the normalized one, as in attributes without a use.
+
+    Phison's solid-state drives have 100 in all of them. Source: smartmontools 7.5, drivedb.h: 2, 3
+    and 7 are 'Not_In_Use' there; no solid-state drive has a spindle or heads.
+    """
+    if not attribute.raw or attribute.raw != attribute.value:
+        return False
+    unused = (drive.attribute(number) for number in _OF_SPINDLE)
+    repeated = [each for each in unused if each is not None and each.raw == attribute.raw]
+    return len(repeated) >= _ENOUGH_REPEATED
+
+
+_OF_SPINDLE = (2, 3, 7, 8, 10)
+_ENOUGH_REPEATED = 3
 
 
 def another(attribute: Attribute) -> bool:
