@@ -59,6 +59,8 @@ def parse_controllers(
     found = Parsed(kind)
     if kind is Tool.STORCLI:
         text = _with_heads(text, commands or {})
+    if kind is Tool.ARCCONF:
+        text = _with_sections(text)
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece(piece, found, log=log)
@@ -83,8 +85,9 @@ def parse_controllers(
 _ILL = lazy_pattern(
     r": expected [0-9]{1,9} (?:units|virtual drives|disks) (?:that (?:are|failed)|without)"
     r"|: expected '.*', as '.*' reports, got '"
+    r"|\('s\.m\.a\.r\.t\.', 'Yes'\)|\('state', '(?:Failed|Missing|Dead)"
 )
-"""More faults are counted than listed, or two outputs disagree."""
+"""More faults are counted than listed, two outputs disagree, or rows have a fault but no place."""
 
 
 def _unexplained(controller: Controller) -> Iterator[str]:
@@ -144,6 +147,23 @@ def _with_heads(text: str, commands: Mapping[int, str]) -> str:
     return "\n".join(parts)
 
 
+def _with_sections(text: str) -> str:
+    """Return rows of arcconf with the head of their section, where a paste left that out."""
+    for head, row in _SECTIONS.items():
+        found = row.search(text)
+        if found is not None and head.casefold() not in text.casefold():
+            text = f"{text[: found.start()]}{head}\n{text[found.start() :]}"
+    return text
+
+
+_SECTIONS = {
+    "Logical device information": lazy_pattern(
+        r"^[ \t]*Logical [Dd](?:evice|rive) number \d", re.MULTILINE | re.ASCII
+    ),
+    "Physical Device information": lazy_pattern(
+        r"^[ \t]*Device #\d{1,4}[ \t]*$", re.MULTILINE | re.ASCII
+    ),
+}
 _CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
 _ALARM_ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})[ \t]+\[", re.MULTILINE | re.ASCII)
 _TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t])", re.MULTILINE)

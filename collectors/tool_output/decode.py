@@ -103,6 +103,7 @@ _PROGRAMS: Mapping[str, Tool] = {
     **dict.fromkeys(("cli32", "areca-cli", "areca"), Tool.CLI64),
     **dict.fromkeys(("sas3ircu",), Tool.SAS2IRCU),
     **dict.fromkeys(("dmesg", "journalctl"), Tool.KERNEL),
+    **dict.fromkeys(("vgs", "pvs"), Tool.LVS),
     "mdadm": Tool.MDADM,
 }
 """Programs and files of '/proc', in lower case."""

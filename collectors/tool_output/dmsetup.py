@@ -1,7 +1,8 @@
-"""'dmsetup status' in a text: the targets of device-mapper, and what is wrong with them."""
+"""'dmsetup status' and LVM's tables in a text: what is wrong with devices of device-mapper."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.device_mapper.target_status import (
@@ -10,12 +11,13 @@ from iowarden.collectors.device_mapper.target_status import (
     parse_line,
     redundancy_groups,
 )
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
 from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 _FULL = {"snapshot": (0.8, 0.95)}
 _FULL_BY_DEFAULT = (0.8, 0.9)
@@ -117,3 +119,110 @@ def _of_paths(status: TargetStatus) -> Iterator[_Fault]:
         failed = [path.device for path in status.paths if not path.working]
         text = f"{working} of {len(status.paths)} paths work; failed: {', '.join(failed)}"
         yield "warning", text
+
+
+# --- lvs, vgs and pvs
+
+_LVM_HEAD = lazy_pattern(r"[ \t]*(?P<kind>LV|VG|PV)[ \t]+(?:VG|#PV)[ \t](?:.*[ \t])?Attr[ \t].*")
+_LV_ATTR = lazy_pattern(r"[-A-Za-z][-wrR][-a-zA-Z][-m][-A-Za-z][-oX][-A-Za-z][-zX][-A-Za-z][-kX]?")
+_VG_ATTR = lazy_pattern(r"[wr][-z][-x][-p][a-zA-Z-][-cs]")
+_PV_ATTR = lazy_pattern(r"[-adu][-x][-m]")
+_PERCENT = lazy_pattern(r"\d{1,3}[.,]\d\d", re.ASCII)
+_MISSING = lazy_pattern(
+    r"[ \t]*(?:WARNING: )?(?:VG (?P<vg>\S+) is missing PV .*"
+    r"|(?:Couldn't find device|Device for PV|Device \S+ not found).*)"
+)
+_STATES: Mapping[str, _Fault] = {
+    **dict.fromkeys("IS", ("warning", "the snapshot is lost, its origin is not")),
+    **dict.fromkeys("mM", ("warning", "the merge of its snapshot failed")),
+    **dict.fromkeys("cC", ("critical", "its metadata need a check (thin_check) while it is off")),
+    "s": ("warning", "it is suspended: its I/O waits"),
+}
+_HEALTHS: Mapping[str, _Fault] = {
+    "r": ("warning", "a member failed or came back: it needs a refresh (lvchange --refresh)"),
+    "m": ("warning", "its copies or its parity have mismatches"),
+    "F": ("critical", "the pool failed: no access to its data"),
+    "D": ("critical", "it has no free data blocks: writes wait or fail"),
+    "M": ("critical", "its metadata are read-only after an error"),
+    "E": ("critical", "it could not write to its cache"),
+}
+_REDUNDANT = frozenset("rRmM")
+_LVM_ADVICE = "See which devices it is on, and which are missing: lvs -a -o +devices; pvs"
+
+
+def parse_lvm(text: str) -> Parsed:
+    """Parse the tables of lvs, vgs and pvs by their attributes.
+
+    Source: LVM2, man/lvs.8_end, vgs.8_end, pvs.8_end. Limits: other columns than Attr and the
+    percentages are ignored; how many more members a RAID volume may lose is not in it.
+    """
+    objects: list[TextObject] = []
+    findings: list[Finding] = []
+    unread: list[UnparsedLine] = []
+    kind = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if (head := _LVM_HEAD.fullmatch(line)) is not None:
+            kind = head["kind"]
+        elif (missing := _MISSING.fullmatch(line)) is not None:
+            if missing["vg"]:
+                fault = line.strip().removeprefix("WARNING: ")
+                findings.append(
+                    Finding("warning", "LvmDeviceMissing", missing["vg"], fault, _LVM_ADVICE)
+                )
+        elif kind and line.strip():
+            row = _lvm_row(kind, line.split())
+            if row is None:
+                unread.append(UnparsedLine(f"{kind.lower()}s: expected attributes", line, number))
+                continue
+            name, faults = row
+            findings += [
+                Finding(severity, "LvmFault", name, f"{name}: {fault}", _LVM_ADVICE)
+                for severity, fault in faults
+            ]
+            health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
+            objects.append(TextObject("volume" if kind == "LV" else kind, name, "", health))
+    if not objects:
+        unread.append(UnparsedLine("lvs: expected a row below 'LV VG Attr', got none"))
+    return Parsed(
+        Tool.LVS,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        outputs=("lvs",) if objects else (),
+        unparsed=tuple(unread),
+    )
+
+
+def _lvm_row(kind: str, words: Sequence[str]) -> tuple[str, list[_Fault]] | None:
+    """Return the name and the faults of a row; None: it has no attributes."""
+    pattern = {"LV": _LV_ATTR, "VG": _VG_ATTR, "PV": _PV_ATTR}[kind]
+    at = next((n for n, word in enumerate(words) if n and pattern.fullmatch(word)), None)
+    if at is None:
+        return None
+    attributes = words[at]
+    if kind == "LV":
+        name = "/".join((*words[1:at], words[0].strip("[]")))
+        return name, list(_of_volume(attributes, words[at + 1 :]))
+    is_ill = attributes[3] == "p" if kind == "VG" else attributes[2] == "m"
+    text = "a physical volume of it is missing" if kind == "VG" else "it is missing"
+    return words[0], [("warning", text)] if is_ill else []
+
+
+def _of_volume(attributes: str, rest: Sequence[str]) -> Iterator[_Fault]:
+    """Yield what is wrong with a logical volume."""
+    kind, state, health = attributes[0], attributes[4], attributes[8]
+    if state in _STATES:
+        yield _STATES[state]
+    if health == "p" and kind in _REDUNDANT:
+        yield "warning", "a device of it is missing: it runs without that, with less redundancy"
+    elif health == "p":
+        yield "critical", "a device of it is missing: part of its data is not available"
+    elif health in _HEALTHS and not (health == "m" and kind not in _REDUNDANT):
+        yield _HEALTHS[health]
+    used = [float(word.replace(",", ".")) / 100 for word in rest if _PERCENT.fullmatch(word)]
+    if kind not in "tds":
+        return
+    warning, critical = _FULL["snapshot"] if kind == "s" else _FULL_BY_DEFAULT
+    for area, ratio in zip(("data", "metadata"), used, strict=False):
+        if ratio > warning:
+            severity = "critical" if ratio > critical else "warning"
+            yield severity, f"{area} is {ratio:.0%} full; I/O fails or waits when it is full"

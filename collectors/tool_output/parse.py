@@ -17,7 +17,7 @@ from iowarden.collectors.tool_output import decode, session
 from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
-from iowarden.collectors.tool_output.dmsetup import parse_dmsetup
+from iowarden.collectors.tool_output.dmsetup import parse_dmsetup, parse_lvm
 from iowarden.collectors.tool_output.drives import parse_smartctl
 from iowarden.collectors.tool_output.dumpe2fs import parse_dumpe2fs
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
@@ -105,6 +105,7 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.ZPOOL: parse_zpool,
     Tool.MULTIPATH: parse_multipath,
     Tool.DMSETUP: parse_dmsetup,
+    Tool.LVS: parse_lvm,
     Tool.MEMINFO: parse_memory,
     Tool.VMSTAT: parse_vmstat,
     Tool.DUMPE2FS: parse_dumpe2fs,

@@ -54,6 +54,8 @@ class Tool(enum.StrEnum):
     """multipath -ll."""
     DMSETUP = "dmsetup"
     """dmsetup status."""
+    LVS = "lvs"
+    """Also vgs and pvs."""
     MEMINFO = "meminfo"
     """/proc/meminfo."""
     VMSTAT = "vmstat"
@@ -177,6 +179,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
         Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
+        Tool.LVS: r"^[ \t]*(?:LV[ \t]+VG|VG[ \t]+#PV|PV[ \t]+VG)[ \t](?:.*[ \t])?Attr[ \t]",
         Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",

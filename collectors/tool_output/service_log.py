@@ -28,7 +28,8 @@ _TAGGED = lazy_pattern(
     rf"(?P<stamp>.{{0,80}}?)(?:^|[\s/])(?P<program>{_PROGRAMS})(?:\[\d{{1,10}}\])?: +(?P<text>\S.*)"
 )
 _BARE = lazy_pattern(
-    r"[ \t]*(?P<text>(?:Device|TEST EMAIL from smartd for device): /dev/\S.*|An? \w+ event ha[ds] been detected on md device \S+"
+    r"[ \t]*(?P<text>(?:Device|TEST EMAIL from smartd for device): /dev/\S.*"
+    r"|An? \w+ event ha[ds] been detected on md device \S+"
     r"|(?:mdadm: )?\w+ event detected on md device \S.*)"
 )
 """A message without its program: from a mail, or a line that was cut out."""
@@ -56,7 +57,9 @@ def service_message(line: str) -> tuple[str, str] | None:
     if (status := _STATUS.match(line)) is not None:
         return "systemd", status["text"].rstrip()
     if (bare := _BARE.fullmatch(line)) is not None:
-        return ("smartd" if bare["text"].startswith(("Device:", "TEST EMAIL")) else "mdadm"), bare["text"].rstrip()
+        return ("smartd" if bare["text"].startswith(("Device:", "TEST EMAIL")) else "mdadm"), bare[
+            "text"
+        ].rstrip()
     return None
 
 

@@ -28,6 +28,8 @@ _HEALTH = {
     "UNAVAIL": ComponentHealth.FAILED,
     "SUSPENDED": ComponentHealth.FAILED,
 }
+MAX_ERRORS = 400
+"""Maximum length of the list of damaged files in a summary."""
 _ERRORS_UNKNOWN = "List of errors unavailable"
 """For a user who may not query them. Source: lib/libzfs/libzfs_pool.c, zpool_get_errlog."""
 _CLEAR = (
@@ -115,7 +117,7 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         rows.append(("critical", "ZfsPoolNoRedundancy", f"has {NONE_LEFT}", _DEGRADED))
     errors = pool.errors_text or NO_ERRORS
     if not errors.startswith((NO_ERRORS, _ERRORS_UNKNOWN)):
-        rows.append(("critical", "ZfsDataErrors", f"has data errors: {errors[:120]}", _RESTORE))
+        rows.append(("critical", "ZfsDataErrors", f"has data errors: {_files(errors)}", _RESTORE))
     scan = pool.scan
     if scan is not None and scan.kind == "resilver" and scan.state == "running":
         done = "" if scan.done_ratio is None else f", {scan.done_ratio:.0%} done"
@@ -127,6 +129,13 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         Finding(severity, name, pool.name, f"pool {pool.name} {text}", advice)
         for severity, name, text, advice in rows
     ]
+
+
+def _files(errors: str) -> str:
+    """Return zpool's list of damaged files, as many as fit, each whole."""
+    if len(errors) <= MAX_ERRORS:
+        return errors
+    return f"{errors[:MAX_ERRORS].rpartition(' ')[0]} ...; all of them: zpool status -v"
 
 
 def _of_device(pool: PoolStatus, device: VirtualDevice) -> list[Finding]:

@@ -239,8 +239,10 @@ def explained(
 
 def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> Explanation:
     """Evaluate the rules and the event table on a parsed text. Errors: none."""
+    # Rules are about what collectors read; of a log, a pool or a map none of them has a value.
+    needed = groups if _readings(parsed, _NOW) else ()
     engine = Engine(
-        [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
+        [dataclasses.replace(group, interval_seconds=1.0) for group in needed], SOURCES, _NOW
     )
     for at in (_NOW + tick for tick in range(SNAPSHOTS)):
         engine.observe(_readings(parsed, at), at, at)
@@ -648,7 +650,9 @@ def _drive_health(drive: Drive) -> tuple[str, str]:
 
 def _drive(drive: Drive, number: int) -> Object:
     counts: dict[str, float | None] = {
-        name: None if (found := drive.attribute(at)) is None else smart_counts.believed(drive, found)
+        name: None
+        if (found := drive.attribute(at)) is None
+        else smart_counts.believed(drive, found)
         for at, name in _COUNTED.items()
     }
     counts["errors_logged"] = drive.errors_logged_total

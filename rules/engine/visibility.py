@@ -33,6 +33,18 @@ if TYPE_CHECKING:
 _parsed = functools.lru_cache(maxsize=256)(parse)
 """At a start data sources become known one after the other: the same rules each time. The trees of
 the shipped ones take 250 kB."""
+
+
+@functools.lru_cache(maxsize=512)
+def _certain(text: str, unknown: frozenset[str], partial: frozenset[str]) -> Node | None:
+    """Return the certain part of an expression.
+
+    'iowarden explain' evaluates each program's part of a text with rules of its own; what they
+    need, and the text has not, is the same for all.
+    """
+    return certain_part(_parsed(text), unknown, partial)
+
+
 FIRST_SECONDS = 600.0
 """For so long after a start an alert keeps its state without data: 500 drives are polled in
 turn."""
@@ -167,7 +179,7 @@ class Visibility:
                 partial.add(name)
             else:
                 unknown.add(name)
-        return certain_part(_parsed(rule.rule.expression.text), unknown, partial)
+        return _certain(rule.rule.expression.text, frozenset(unknown), frozenset(partial))
 
     def lost(
         self, silent: Sequence[SourceStatus[Any]], blind: frozenset[str], now: float

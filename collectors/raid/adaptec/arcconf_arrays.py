@@ -6,6 +6,7 @@ Source: as of `arcconf`.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -156,7 +157,10 @@ def _array(
         if main.get(key).casefold() not in {"no", "", "not applicable"}
     ]
     # Their data are lost, although the state is 'Optimal'.
+    is_well = state.health in states.WELL
     state = states.downgraded(state, lost[:1])
+    if lost and not is_well:
+        state = replace(state, word=f"{state.word}, {lost[0]}")
     parent = main.get("array")
     unique = main.get("volume unique identifier", "unique identifier")
     aacraid = not group and not main.get("volume unique identifier", "disk name")

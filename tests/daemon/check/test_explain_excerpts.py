@@ -1,0 +1,164 @@
+"""'iowarden explain' of lvs, of excerpts, and of what only looks like a fault."""
+
+from __future__ import annotations
+
+import pytest
+from support.explained import read
+
+LVS = "  LV   VG   Attr       LSize   Pool Origin Data%  Meta%  Move Log Cpy%Sync Convert\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "severity"),
+    [
+        ("root vg0 -wi-ao----  50.00g", ""),
+        ("data vg1 rwi-aor---  1.82t                 100.00", ""),
+        ("data vg1 rwi-aor-p-  1.82t                 100.00", "warning"),
+        ("data vg1 rwi-aor-r-  1.82t                 100.00", "warning"),
+        ("data vg1 rwi-aor-m-  1.82t                 100.00", "warning"),
+        ("flat vg1 -wi-----p-  1.82t", "critical"),
+        ("pool vg1 twi-aotzD-  9.00g  100.00 0.73", "critical"),
+        ("pool vg1 twi-aotzM-  9.00g  10.00  99.90", "critical"),
+        ("pool vg1 twi-cotz--  9.00g  10.00  9.90", "critical"),
+        ("pool vg1 twi-aotz--  9.00g  85,00  9,90", "warning"),
+        ("pool vg1 twi-aotz--  9.00g  10.00  95.00", "critical"),
+        ("thin vg1 Vwi-aotz--  9.00g pool  99.92", ""),
+        ("snap vg1 swi-I-s---  9.00g root  100.00", "critical"),
+        ("snap vg1 swi-a-s---  9.00g root  12.00", ""),
+        ("[d_rimage_0] vg1 iwi-aor---  9.00g", ""),
+    ],
+)
+def test_attributes_of_a_logical_volume(row: str, severity: str) -> None:
+    """The fifth and the ninth letter, and how full what can be full is; all else is no fault."""
+    explained = read(f"{LVS}  {row}\n")
+    levels = {a.severity for a in explained.alerts}
+    assert severity in levels if severity else not levels, explained.alerts
+    assert explained.unparsed == ()
+
+
+def test_a_missing_physical_volume() -> None:
+    """LVM's own warning, the attribute of the group and of the volume are of the same loss."""
+    text = (
+        "  WARNING: VG vg1 is missing PV Zk1v2W (last written to /dev/sdq1).\n"
+        "  VG   #PV #LV #SN Attr   VSize VFree\n  vg1    2   1   0 wz-pn- 3.64t    0\n"
+    )
+    explained = read(text)
+    assert {(a.alert, a.object) for a in explained.alerts} == {
+        ("LvmDeviceMissing", "vg1"),
+        ("LvmFault", "vg1"),
+    }
+    assert "/dev/sdq1" in "".join(a.text for a in explained.alerts)
+
+
+SSD = """\
+smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)
+
+=== START OF INFORMATION SECTION ===
+Device Model:     {model}
+Serial Number:    S0003
+
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: PASSED
+
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  2 Throughput_Performance  0x0032   100   100   000    Old_age   Always       -       {unused}
+  3 Spin_Up_Time            0x0033   100   100   000    Pre-fail  Always       -       {unused}
+  5 Reallocated_Sector_Ct   0x0033   100   100   000    Pre-fail  Always       -       100
+  7 Seek_Error_Rate         0x0033   100   100   000    Pre-fail  Always       -       {unused}
+  9 Power_On_Hours          0x0032   100   100   000    Old_age   Always       -       14022
+"""
+
+
+def test_a_placeholder_is_no_count() -> None:
+    """A drive without a spindle that has 100 in each attribute of one has not counted 100."""
+    placeholders = read(SSD.format(model="ACME-SSD", unused=100))
+    assert (placeholders.status, placeholders.alerts) == (0, ())
+    assert "reallocated" not in placeholders.objects[0].counts
+    real = read(SSD.format(model="ACME-SSD", unused=0))
+    assert [a.alert for a in real.alerts] == ["DiskErrorsInBaseline"]
+
+
+REMOVED = """\
+[812233.1] sd 0:0:9:0: [sdj] Synchronizing SCSI cache
+{flush}[812233.2] sd 0:0:9:0: [sdj] Stopping disk
+{stop}[812235.0] mpt3sas_cm0: removing handle(0x0013), sas_addr(0x5000cca2531a0c15)
+"""
+FAILED = "Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK"
+
+
+@pytest.mark.parametrize(
+    ("flush", "stop", "status"),
+    [
+        ("", "", 0),
+        (f"[812233.2] sd 0:0:9:0: [sdj] Synchronize Cache(10) failed: {FAILED}\n", "", 1),
+        ("", f"[812233.3] sd 0:0:9:0: [sdj] Start/Stop Unit failed: {FAILED}\n", 1),
+    ],
+)
+def test_a_disk_that_obeyed_its_last_commands_was_removed(
+    flush: str, stop: str, status: int
+) -> None:
+    """Who deletes a disk in sysfs gets no alarm; who lost one does: it could not be flushed."""
+    explained = read(REMOVED.format(flush=flush, stop=stop))
+    assert explained.status == status
+    assert bool(explained.alerts) == bool(status)
+
+
+ARCCONF = """\
+{indent}Logical device number 1
+{indent}   Logical device name                      : homes
+{indent}   RAID level                               : 5
+{indent}   Status of logical device                 : {state}
+{indent}   Failed stripes                           : {stripes}
+{indent}   Segment 0                                : Present (0,0) 9QK01AAA
+{indent}   Segment 1                                : Present (0,1) 9QK01BBB
+"""
+
+
+@pytest.mark.parametrize("state", ["Optimal", "Degraded"])
+def test_failed_stripes_are_lost_data_in_each_state(state: str) -> None:
+    """Those of a degraded volume are lost as well: the word is in the alert."""
+    text = f"Logical device information\n{ARCCONF.format(indent='', state=state, stripes='Yes')}"
+    assert any("failed stripes" in a.text for a in read(text).alerts)
+    text = f"Logical device information\n{ARCCONF.format(indent='', state=state, stripes='No')}"
+    assert not any("failed stripes" in a.text for a in read(text).alerts)
+
+
+@pytest.mark.parametrize(
+    "head", ["", "Logical device information\n", "   Logical device information\n"]
+)
+def test_a_section_of_arcconf_without_what_stands_above_it(head: str) -> None:
+    """A paste begins where the interesting part begins."""
+    explained = read(head + ARCCONF.format(indent="", state="Degraded", stripes="No"))
+    assert explained.kind == "arcconf"
+    assert "critical" in {a.severity for a in explained.alerts}
+
+
+def test_rows_of_a_log_of_areca_begin_with_any_device() -> None:
+    """The newest rows are of a volume, not of the controller."""
+    text = "2024-2-1 01:00:00  ARC-1882-VOL#01  Complete Check        007:12:40  0\n"
+    assert (read(text).kind, read(text).status) == ("cli64", 0)
+
+
+def test_a_test_mail_of_smartd_is_no_fault() -> None:
+    """Its subject has the word 'error', and it names a disk."""
+    text = (
+        "Subject: SMART error (EmailTest) detected on host: pc\n\n"
+        "TEST EMAIL from smartd for device: /dev/sda [SAT]\n"
+    )
+    assert (read(text).kind, read(text).status) == ("services", 0)
+
+
+def test_names_of_damaged_files_are_whole() -> None:
+    """A name that is cut is the name of another file."""
+    names = [f"/data/vm/win{number}.qcow2" for number in range(40)]
+    rows = "".join(f"        {name}\n" for name in names)
+    text = (
+        "  pool: data\n state: ONLINE\nconfig:\n\n\tNAME        STATE     READ WRITE CKSUM\n"
+        "\tdata        ONLINE       0     0     0\n\t  sdb       ONLINE       0     0     0\n\n"
+        f"errors: Permanent errors have been detected in the following files:\n\n{rows}"
+    )
+    (alert,) = [a for a in read(text).alerts if a.alert == "ZfsDataErrors"]
+    shown = [word for word in alert.text.split() if word.startswith("/data")]
+    assert shown
+    assert set(shown) <= set(names)
+    assert "zpool status -v" in alert.text
