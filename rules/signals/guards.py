@@ -84,7 +84,8 @@ MEANINGS: Mapping[Guard, Meaning] = {
     Guard.FROZEN: Meaning("its file system is frozen, or its device suspended", 30),
     Guard.TASK_PAUSED: Meaning("the kernel pauses programs for what they write themselves"),
     Guard.NOT_STORAGE: Meaning("tasks wait for something other than storage"),
-    Guard.WRITER_ONLY: Meaning("only programs that write wait, and the disks make progress"),
+    # An SMR disk or a cheap SSD pauses to reorganize what was written; a request times out at 30 s.
+    Guard.WRITER_ONLY: Meaning("only programs that fill the disks wait for them", 30),
     Guard.LIMIT_LOWERED: Meaning("the dirty limit was lowered within the last minute"),
     # In laptop mode a disk is spun down between its writes, and has to spin up first.
     Guard.LAPTOP_MODE: Meaning("in laptop mode disks sleep between writes", 30),
@@ -231,6 +232,22 @@ def discarding(tasks: Iterable[BlockedTask], topology: Topology) -> frozenset[st
     if placeless and len(by_device) == 1:
         names |= by_device.keys()
     return frozenset(leaf for name in names for leaf in leaves_below(topology, name))
+
+
+def by_leaf(
+    tasks: Iterable[BlockedTask], topology: Topology
+) -> tuple[dict[str, list[BlockedTask]], list[BlockedTask]]:
+    """Return tasks by the leaf devices below that for which they wait, and those without one."""
+    waiting: dict[str, list[BlockedTask]] = {}
+    placeless = []
+    for task in tasks:
+        device = topology.whole(task.waits_at) if task.waits_at else None
+        if device is None:
+            placeless.append(task)
+        else:
+            for leaf in leaves_below(topology, device.name):
+                waiting.setdefault(leaf, []).append(task)
+    return waiting, placeless
 
 
 def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> frozenset[str]:

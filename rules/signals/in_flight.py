@@ -28,6 +28,8 @@ OVERTAKEN_SECONDS = 10.0
 """So long nothing completes, and then others within a fraction of that time: what was in flight all
 the while was overtaken by them, and the device does not hang."""
 OVERTAKEN_RATIO = 0.5
+FROM_BEFORE_RATIO = 0.5
+"""Of the mean in flight since the first sample: so little of it completed."""
 _MAX_MEAN = 0.9
 """Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
 ticks of up to 10 ms."""
@@ -59,6 +61,9 @@ class Counted(NamedTuple):
     working_seconds: float = 0.0
     """Time between samples between which something completed."""
     working_samples: int = 0
+    is_first: bool = False
+    """Whether the window began with the first sample of all: what it had in flight may have leaked
+    before that."""
 
 
 _NONE = Counted(0)
@@ -90,7 +95,7 @@ def step(
             continue
         before, total = state.get(name), block.completed_total
         if before is None or total < before.total:
-            before = _began(now, block, (leaked or {}).get(name, 0))
+            before = _began(now, block, (leaked or {}).get(name, 0))._replace(is_first=True)
         elif not before.floor or now < before.at_seconds:
             before = _began(now, block, before.leaked)
         elif total != before.total:
@@ -135,6 +140,7 @@ def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
         before.completed + block.completed_total - before.total,
         before.working_seconds + now - before.at_seconds,
         before.working_samples + 1,
+        before.is_first,
     )
     return _classified(after, block) if _is_turned_over(after) else after
 
@@ -146,6 +152,20 @@ def _is_overtaken(before: Counted, block: BlockIo) -> bool:
         return False
     took = (block.milliseconds_total - before.worked_milliseconds) * _MILLISECOND
     return 0 <= took < OVERTAKEN_RATIO * waited
+
+
+def is_from_before(counted: Counted, block: BlockIo) -> bool:
+    """Whether all that is in flight was so at the first sample, and the rest took hardly any time.
+
+    It waits since then, or leaked before: only who waits for it tells.
+    """
+    if not counted.is_first or block.in_flight != counted.floor:
+        return False
+    milliseconds = block.milliseconds_total - counted.milliseconds_total
+    if counted.completed and not milliseconds:  # a driver that does not report times
+        return False
+    elapsed = counted.at_seconds - counted.since_seconds
+    return milliseconds * _MILLISECOND <= FROM_BEFORE_RATIO * counted.floor * elapsed
 
 
 def _is_turned_over(window: Counted) -> bool:

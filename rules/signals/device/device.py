@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import guards, in_flight, leaves
-from iowarden.rules.signals.device import hang_thresholds
+from iowarden.rules.signals.device import hang_thresholds, waiting_tasks
 from iowarden.rules.signals.guards import MEANINGS, Guard
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.topology import device_changes
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.scsi import ScsiHost, ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
+    from iowarden.rules.signals.device.waiting_tasks import WaitingTasks
     from iowarden.rules.signals.in_flight import Counted
     from iowarden.rules.signals.leaves import LeafHistory
     from iowarden.rules.signals.signal import Derived, Pairs, View
@@ -41,8 +42,6 @@ WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_CRITICAL_SECONDS = 180.0
-DISCARDS_SECONDS = 30.0
-"""After so long a poll is no evidence: the probe may hang as well."""
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
 _EARLY_SECONDS = 0.5
@@ -71,6 +70,8 @@ class DeviceProgress:
     """Whether the queue held discards when the current stall began."""
     wakes: tuple[float, float] = (0.0, 0.0)
     """The two longest wake-ups observed; 0: none."""
+    writer_only: bool = False
+    """Whether no program waits for it but those that fill it."""
 
 
 class _Made(NamedTuple):
@@ -79,6 +80,7 @@ class _Made(NamedTuple):
     discarding: bool
     asleep: bool
     wakes: tuple[float, float]
+    writer_only: bool
     is_resumed: bool
     samples: list[Sample]
 
@@ -120,12 +122,9 @@ def step(
     blocks: Mapping[str, BlockIo],
     kinds: WatchedKinds,
     uptime_seconds: float = float("inf"),
-    discards: frozenset[str] = frozenset(),
+    tasks: WaitingTasks = waiting_tasks.NOTHING,
 ) -> DeviceState:
-    """Return the state after a sample of all devices that are monitored for stalls.
-
-    `discards`: devices for whose discards tasks wait.
-    """
+    """Return the state after a sample of all devices that are monitored for stalls."""
     kept, known = dict(state.restored), dict(state.devices)
     leaked: dict[str, int] = {}
     for name in kinds.limits:
@@ -143,17 +142,37 @@ def step(
             waits.add(name)
     for name in counted:
         since = now if state.last_seconds is None else state.last_seconds
+        before = known.get(name)
+        waiting = name in waits and not _is_unasked(
+            before, counted[name], blocks[name], tasks.waited_for
+        )
         devices[name] = _stepped(
-            known.get(name), (since, now), blocks[name], kinds.limits[name], waiting=name in waits
+            before, (since, now), blocks[name], kinds.limits[name], waiting=waiting
         )
     # One discard may take longer than it is remembered that any completed.
-    for name in discards & devices.keys():
+    for name in tasks.discards & devices.keys():
         if not devices[name].discarding:
             devices[name] = replace(devices[name], discarding=True)
+    for name, progress in devices.items():
+        if progress.writer_only is not (name in tasks.writer_only):
+            devices[name] = replace(progress, writer_only=not progress.writer_only)
     unproven, proven = _proof(state, now)
     made = state.made if kinds is state.kinds else {}
     resumed = state.resumed_seconds
     return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
+
+
+def _is_unasked(
+    before: DeviceProgress | None, counted: Counted, block: BlockIo, waited_for: frozenset[str] | None
+) -> bool:
+    """Whether what a device has in flight is from before the first sample, and no task waits for it.
+
+    A counter that leaked before the program started looks so, on a disk that is hardly used.
+    """
+    if before is not None and before.stalled_since_seconds is not None:
+        return False
+    is_nobody = waited_for is not None and block.device not in waited_for
+    return is_nobody and in_flight.is_from_before(counted, block)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
@@ -237,6 +256,8 @@ def warning_seconds(progress: DeviceProgress, limits: HangThresholds) -> float |
     least = limits.warning_seconds
     if progress.discarding:
         least = max(least, MEANINGS[Guard.DISCARDING].min_seconds)
+    if progress.writer_only:
+        least = max(least, MEANINGS[Guard.WRITER_ONLY].min_seconds)
     if not (limits.spins and progress.asleep):
         return least
     longest, second = progress.wakes
@@ -270,6 +291,7 @@ def samples(state: DeviceState) -> list[Sample]:
             or before.asleep != progress.asleep
             or before.discarding != progress.discarding
             or before.wakes != progress.wakes
+            or before.writer_only != progress.writer_only
             or before.is_resumed != is_resumed
         ):
             before = made[name] = _made(name, progress, all_limits[name], is_resumed=is_resumed)
@@ -304,7 +326,14 @@ def _made(
         if seconds is not None
     ]
     own = [("iowarden_device_hang_seconds", labels, 0.0), *thresholds]
-    return _Made(progress.discarding, progress.asleep, progress.wakes, is_resumed, own)
+    return _Made(
+        progress.discarding,
+        progress.asleep,
+        progress.wakes,
+        progress.writer_only,
+        is_resumed,
+        own,
+    )
 
 
 def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
@@ -316,6 +345,8 @@ def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
         if state.counted[name].leaked:
             active |= {Guard.IN_FLIGHT_LEAKED}
         if progress.stalled_since_seconds is not None:  # requests are in flight
+            if progress.writer_only:
+                active |= {Guard.WRITER_ONLY}
             if progress.discarding:
                 active |= {Guard.DISCARDING}
             elif limits.spins and progress.asleep:
@@ -423,10 +454,7 @@ class WatchState:
     dm: Mapping[str, MappedDevice] | None = None
     mounts: Mounts | None = None
     asleep_seconds: float = 0.0
-    discards: frozenset[str] = frozenset()
-    """Devices for whose discards tasks waited at the last poll."""
-    polled_seconds: float = -math.inf
-    """When that was."""
+    tasks: WaitingTasks = waiting_tasks.NOTHING
     guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
     """By device, without those that have none."""
 
@@ -457,12 +485,9 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
-    discards, polled = state.discards, state.polled_seconds
-    if says.tasks is not None and "tasks" in inputs.fresh:
-        discards, polled = guards.discarding(says.tasks.tasks, derived.topology), now
-    elif now - polled > DISCARDS_SECONDS:
-        discards = frozenset()
-    after = step(stood, now, blocks, kinds, inputs.uptime_seconds, discards)
+    tasks = _next_tasks(state.tasks, view, derived.topology)
+    waiting = _now_waiting(tasks, view)
+    after = step(stood, now, blocks, kinds, inputs.uptime_seconds, waiting)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
     state = WatchState(
         after,
@@ -472,11 +497,25 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         dm,
         mounts,
         inputs.asleep_seconds,
-        discards,
-        polled,
+        tasks,
         guards_of(after),
     )
     return state, samples(after)
+
+
+def _next_tasks(before: WaitingTasks, view: View, topology: Topology) -> WaitingTasks:
+    """Return who waited at the last poll."""
+    now, tasks = view.inputs.now_seconds, view.inputs.snapshot.tasks
+    if tasks is not None and "tasks" in view.inputs.fresh and not tasks.unseen:
+        return waiting_tasks.polled(before, tasks.tasks, topology, now)
+    return waiting_tasks.aged(before, now)
+
+
+def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:
+    """Return who waits now: nobody while '/proc/stat' counts none and no poll saw any."""
+    stat = view.inputs.snapshot.stat
+    is_nobody = stat is not None and not stat.procs_blocked and not tasks.waited_for
+    return replace(tasks, waited_for=frozenset()) if is_nobody else tasks
 
 
 def _hosts(scsi: ScsiTopology | None) -> Mapping[str, ScsiHost]:

@@ -120,7 +120,7 @@ def _is_discarding(name: str, view: View, *, is_hanging: bool) -> bool:
     watch = device.GROUP.state(view.states)
     # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
     has_guard = is_hanging and Guard.DISCARDING in watch.guards.get(name, ())
-    return has_guard or name in watch.discards
+    return has_guard or name in watch.tasks.discards
 
 
 def _starved(
@@ -237,8 +237,9 @@ def guarded_seconds(
         of_host |= {Guard.SUSPENDED_MACHINE}
     if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
         of_host |= {Guard.FROZEN}
-    # Who waits behind a discard is harmed by it: the mail names it.
-    active = {one: own - {Guard.DISCARDING} for one, own in watch.guards.items()}
+    # Who waits behind a discard, or behind a writer, is harmed: the mail names it.
+    behind = {Guard.DISCARDING, Guard.WRITER_ONLY}
+    active = {one: own - behind for one, own in watch.guards.items()}
     stack = {name, *members(topology, name)}
     own_seconds = [guards.min_seconds(active.get(one, of_host)) for one in disks if one in stack]
     maps = stack.difference(topology.leaves) if own_seconds else stack

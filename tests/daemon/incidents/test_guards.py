@@ -5,10 +5,15 @@ Each story is played from files of the kernel to the mails that are due.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support.blocked import IOCTL, Blocked, Counters, task
 
 from iowarden.rules.notices.who_waits import sentences
+
+if TYPE_CHECKING:
+    from iowarden.collectors.procfs.tasks import BlockedTask
 
 USB = "8:16"
 STICK = {"removable": "1", "device_model": "STICK"}
@@ -52,7 +57,7 @@ def with_stick(name: str = "sdb", *, has_probe: bool = True, **files: str) -> Bl
     return host
 
 
-def copy() -> object:
+def copy() -> BlockedTask:
     """Return cp, which waits for its own data."""
     return task(0, "cp", pid=400, start_ticks=1_000, waits_at=USB, write_bytes=480_000_000)
 
@@ -83,6 +88,68 @@ def test_without_a_probe_a_disk_that_pauses_for_16_s_is_a_write_stall() -> None:
     host.pass_seconds(60, [], sdb=8_000_000)
     assert host.mails()[0][0] - began <= 75
     assert {"WriteStall", "DeviceHang"} <= host.machine.host.names("warning")
+
+
+def paused(call: int, *, writer: int = 400, command: str = "restic") -> BlockedTask:
+    """Return a program that the kernel pauses for its writing, in one write(2) of a few MB."""
+    return task(
+        0,
+        command,
+        pid=writer,
+        start_ticks=1_000,
+        waits_at=USB,
+        wait_channel="balance_dirty_pages",
+        stack=("balance_dirty_pages", "generic_perform_write", "vfs_write", "ksys_write"),
+        system_call=f"1 0xb 0x7f2a 0x400000 {call:#x} 0x0 0x0 0x7ffc1e30 0x7f0ac5b0",
+        write_bytes=480_000_000 + call,
+    )
+
+
+def with_copy() -> Blocked:
+    """Return a host with a disk that restic fills for a minute."""
+    host = Blocked()
+    host.add_disk("sdb", queue_rotational="1")
+    host.queued = 1_400_000_000
+    for second in range(60):
+        host.writers[400] = "restic", second * 8_000_000
+        host.disks["sdb"].in_flight = 4
+        host.pass_seconds(1, [paused(second)], sdb=8_000_000)
+    host.disks["sdb"].in_flight = 32
+    return host
+
+
+@pytest.mark.parametrize("seconds", [13, 24])
+@pytest.mark.parametrize("syncs", [False, True])
+def test_a_disk_that_pauses_while_only_its_writer_waits_is_silent(
+    seconds: int, *, syncs: bool
+) -> None:
+    """A drive-managed SMR disk reorganizes: again and again nothing completes."""
+    host = with_copy()
+    for turn in range(4):
+        waiting = paused(turn + 100) if not syncs else copy()
+        host.pass_seconds(seconds, [waiting])
+        assert "writer_only" in host.guards("sdb")
+        for second in range(60):
+            host.pass_seconds(1, [paused(second)], sdb=8_000_000)
+    assert host.mails() == []
+
+
+def test_a_disk_that_stays_away_from_its_writer_is_a_hang() -> None:
+    """The kernel gives its requests up after 30 s."""
+    host = with_copy()
+    began = host.second
+    host.pass_seconds(60, [paused(100)])
+    assert 28 <= host.mails()[0][0] - began <= 45
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_a_reader_beside_the_writer_of_a_disk_that_pauses_is_harmed() -> None:
+    """The same pause, and a database that waits for the disk since its first second."""
+    host = with_copy()
+    began = host.second
+    host.pass_seconds(24, [paused(100), task(1, waits_at=USB)])
+    assert host.mails()[0][0] - began <= 20
+    assert "writer_only" not in host.guards("sdb")
 
 
 def test_two_databases_on_a_usb_stick_that_pauses_for_70_s_are_mailed() -> None:
@@ -398,6 +465,33 @@ def test_an_iowarden_that_starts_beside_a_leaked_counter_is_silent() -> None:
         host.pass_second()
     assert host.mails() == []
     assert "in_flight_leaked" in host.guards("sda")
+
+
+@pytest.mark.parametrize("shown", [1, 3])
+def test_a_leak_of_before_the_start_is_silent_while_others_wait_elsewhere(shown: int) -> None:
+    """Two reads complete at once, then nothing for minutes; a backup is blocked by another disk."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.disks["sdb"].leaked = shown
+    for second in range(200):
+        if second % 60 == 7:
+            host.disks["sdb"].reads += 2
+            host.disks["sdb"].milliseconds += 22
+        host.pass_second([task(second, waits_at="8:0")] if second > 20 else [])
+        host.disks["sda"].writes, host.disks["sda"].milliseconds = second * 60, second * 500
+    assert host.mails() == []
+
+
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_a_disk_that_hangs_since_before_the_start_is_mailed_with_who_waits(
+    *, is_placed: bool
+) -> None:
+    """It looks like a counter that leaked, but for the program in read(2)."""
+    host = Blocked()
+    host.disks["sda"].in_flight = 1
+    host.pass_seconds(45, [task(1, waits_at="8:0" if is_placed else "")])
+    assert host.mails()[0][0] <= 40  # a disk that may have been asleep has half a minute
+    assert "DeviceHang" in host.machine.host.names("warning")
 
 
 def test_a_busy_disk_that_hangs_is_not_taken_for_one_whose_counter_leaked() -> None:
