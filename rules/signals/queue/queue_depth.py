@@ -143,25 +143,34 @@ def recall(state: StarvedState, stored: Mapping[str, Pairs]) -> StarvedState:
 
 
 def _shared(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
-    """Return the disks of every adapter that has several, and a queue that they share.
+    """Return the disks of every adapter that has several, and a queue whose share can be set.
 
-    An adapter that takes one command at a time (IDE, memory card readers) has no queue.
+    That of an adapter that takes one command at a time (IDE, USB docks) cannot.
     """
+    return {
+        host: disks
+        for host, disks in _by_adapter(scsi).items()
+        if max(disk.depth or 0 for disk in disks) > MIN_ADVISED
+    }
+
+
+def _by_adapter(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
+    """Return the disks of every adapter that has several."""
     found: dict[str, list[AdapterDisk]] = {}
     for each in scsi.devices.values():
         if each.kind in {DISK, None} and each.device is not None and each.host in scsi.hosts:
             found.setdefault(each.host, []).append(AdapterDisk(each.device, each.queue_depth))
-    return {
-        host: tuple(disks)
-        for host, disks in found.items()
-        if len(disks) > 1 and max(disk.depth or 0 for disk in disks) > MIN_ADVISED
-    }
+    return {host: tuple(disks) for host, disks in found.items() if len(disks) > 1}
 
 
 def _fillable(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
-    """Return the shared adapters whose queue all disks but one can fill, so that it starves."""
+    """Return the adapters whose queue all disks but one can fill, so that it starves.
+
+    Also those that take one command at a time: the disks of a USB dock wait for their turn. Source:
+    kernel, drivers/usb/storage/scsiglue.c (can_queue).
+    """
     result = {}
-    for host, disks in _shared(scsi).items():
+    for host, disks in _by_adapter(scsi).items():
         most = scsi.hosts[host].can_queue
         depths = [disk.depth for disk in disks if disk.depth is not None]
         if most and len(depths) > 1 and sum(depths) - min(depths) >= FILLED_RATIO * most:
@@ -178,8 +187,10 @@ def _evaluate(
 ) -> tuple[Sustained, list[Sample]]:
     now = after[0]
     starved = _starved_by_host(hosts, scsi, before, after)
-    sustained = sustained.step(starved, now, STEP_SECONDS)
-    samples = sustained.samples(SECONDS, now, {host: host for host in starved}, "host")
+    # Without a queue that can be shared out it is no fault of the settings.
+    shared = starved.keys() & _shared(scsi).keys()
+    sustained = sustained.step(shared, now, STEP_SECONDS)
+    samples = sustained.samples(SECONDS, now, {host: host for host in shared}, "host")
     for host, (victims, neighbours) in starved.items():
         for metric, names in (
             (STARVED, victims),

@@ -288,7 +288,9 @@ def _explained(
     for name, of_device in waits.items():
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
-        harms[name], all_facts[name] = _harm(name, of_device, state, facts, view), facts
+        beside = [w for one in facts.dominant for w in waits.get(one, ())] if facts.starved else []
+        harms[name] = _harm(name, of_device, beside, state, facts, view)
+        all_facts[name] = facts
     found = _Explained(_next_many(state.many, waits, harms, all_facts, view))
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
@@ -414,10 +416,21 @@ def _legacy_queued_ratio(view: View) -> float | None:
     return unwritten.queued_ratio
 
 
-def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, view: View) -> Harm:
-    """Return who is harmed on a device, with the load of the leaf devices below it."""
+def _harm(
+    name: str,
+    waits: list[Wait],
+    waits_beside: list[Wait],
+    state: HarmState,
+    facts: DeviceFacts,
+    view: View,
+) -> Harm:
+    """Return who is harmed on a device, with the load of the leaf devices below it.
+
+    Where another disk fills the queue of its adapter, with the load of that and who waits for it.
+    """
     assert view.derived is not None  # noqa: S101 - `_step` returned
     leaves = device_facts.leaves(name, view.derived.topology)
+    loaded = leaves.union(facts.dominant) if facts.starved else leaves
     before = load.since(state.moved, min(wait.not_before_seconds for wait in waits))
     completed = speed = 0.0
     if before is not None:
@@ -433,11 +446,11 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
     if len(sweeps) >= 2:
         queued = _queued_bytes(view)
         moved = replace(
-            load.load(sweeps, leaves), queued_bytes=None if queued is None else int(queued)
+            load.load(sweeps, loaded), queued_bytes=None if queued is None else int(queued)
         )
     else:
         moved = load.probable_load(
-            waits,
+            (*waits, *waits_beside),
             state.sweeps,
             queued_bytes=_queued_bytes(view),
             paused=waiters.GROUP.state(view.states).writers,

@@ -5,6 +5,7 @@ Each story is played from files of the kernel to the mails that are due.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -594,3 +595,42 @@ def test_small_discards_all_the_time_are_not_why_programs_wait() -> None:
         host.disks["sda"].in_flight = 8
         host.pass_seconds(1, [task(1), task(2)], sda=8_000_000)
     assert host.cause() == "backlog"
+
+
+@pytest.mark.parametrize("driver", ["usb-storage", "ata_piix"])
+def test_the_disk_of_a_dock_waits_for_its_turn_behind_the_copy_to_the_other_one(
+    driver: str,
+) -> None:
+    """Both take turns at an adapter that has one request at a time; the starved disk is well."""
+    host = Blocked()
+    files: dict[str, str | None] = {}
+    for number, name in enumerate(("sdb", "sdc")):
+        host.add_disk(name)
+        device = f"/sys/class/scsi_device/6:0:{number}:0/device"
+        files |= {f"{device}/state": "running\n", f"{device}/type": "0\n"}
+        files |= {f"{device}/queue_depth": "1\n", f"{device}/block/{name}": None}
+    adapter = "/sys/class/scsi_host/host6"
+    files |= {f"{adapter}/can_queue": "1\n", f"{adapter}/proc_name": f"{driver}\n"}
+    host.machine.memory.write(files)
+    host.pass_seconds(60)
+    host.queued = 600_000_000
+    starved, filled = host.disks["sdb"], host.disks["sdc"]
+    starved.in_flight, filled.in_flight = 4, 60
+    began = host.second
+    for second in range(120):
+        starved.writes, starved.milliseconds = starved.writes + 1, starved.milliseconds + 4500
+        starved.busy_milliseconds += 1000
+        filled.milliseconds += 17_000
+        host.writers[400] = "rsync", second * 34_000_000
+        rsync = paused(second, command="rsync")
+        waiting = [task(n, waits_at=USB) for n in range(2)]
+        host.pass_seconds(1, [*waiting, replace(rsync, waits_at="8:32")], sdc=34_000_000)
+    assert host.mails()[0][0] - began <= 25
+    assert host.cause("sdb") == "neighbour"
+    assert host.machine.host.names("warning") == {"Freeze"}
+    advice = host.machine.host.mails[0].advice
+    assert "another port" in advice
+    assert "queue_depth" not in advice
+    assert host.machine.host.engine is not None
+    harm = host.machine.host.engine.signals.harm().harms["sdb"]
+    assert "because of: rsync" in " ".join(sentences(harm, 0.0))
