@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
+    from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.waits import Wait
 
 SWEPT_SECONDS = 30.0
@@ -232,8 +233,9 @@ def probable_load(
     """Return what programs have probably written of what is queued.
 
     Without two sweeps there are only their bytes since their start: at their mean rate, those of
-    the last minutes. Whether they went to this disk is not known, so a few are no reason to name
-    anybody. A program that was `paused` for its writing is one that fills the queue.
+    the last minutes; and of a task that waits, those since the only sweep. Whether they went to
+    this disk is not known, so a few are no reason to name anybody. A program that was `paused` for
+    its writing is one that fills the queue.
     """
     if queued_bytes is None:
         return NO_LOAD
@@ -246,19 +248,53 @@ def probable_load(
         for moment in sweeps
         for one in moment.sweep.processes
     }
-    for wait in waits:
-        task = wait.task
-        written = _recent(task.write_bytes or 0, task.start_ticks, uptime_seconds)
+    tasks = [wait.task for wait in waits]
+    names = {pid: one.command for pid, one in processes.items()}
+    for task in tasks:
         pid = task.process or task.pid
+        written = _recent(task.write_bytes or 0, task.start_ticks, uptime_seconds)
+        written = max(written, _since_sweep(task, sweeps))
         if pid in paused:
             written = max(written, int(queued * CAUSE_RATIO) + 1)
-        processes[pid] = ProcessLoad(pid, task.command, task.unit, 0, written)
+        threads = _threads_since_sweep(pid, tasks, sweeps)
+        if 2 * sum(threads.values()) < written:
+            threads = {}  # another thread of it wrote most
+        # The name of a thread is not that of its process.
+        name = names.get(pid, task.command)
+        processes[pid] = ProcessLoad(pid, name, task.unit, 0, written, threads or None)
     suspects = tuple(
         process
         for pid, process in processes.items()
         if pid in paused or min(process.written_bytes, queued) >= MIN_PROBABLE_BYTES
     )
     return Load(1.0, suspects, 0, queued, is_certain=False)
+
+
+def _since_sweep(task: BlockedTask, sweeps: tuple[SweepMoment, ...]) -> int:
+    """Return what the process of a task has written since the newest sweep that saw it."""
+    pid = task.process or task.pid
+    for moment in reversed(sweeps):
+        for one in moment.sweep.processes:
+            if one.pid == pid:
+                return max((task.write_bytes or 0) - one.write_bytes, 0)
+    return 0
+
+
+def _threads_since_sweep(
+    pid: int, tasks: Iterable[BlockedTask], sweeps: tuple[SweepMoment, ...]
+) -> dict[int, int]:
+    """Return what each waiting thread of a process has moved since the newest sweep that saw it."""
+    earlier = {
+        one.thread: one.moved_bytes
+        for moment in sweeps
+        for one in moment.sweep.threads
+        if one.process == pid
+    }
+    return {
+        task.pid: max(sum(task.counters[-2:]) - earlier[task.pid], 0)
+        for task in tasks
+        if task.process == pid and task.counters and task.pid in earlier
+    }
 
 
 def _recent(written_bytes: int, start_ticks: int, uptime_seconds: float) -> int:

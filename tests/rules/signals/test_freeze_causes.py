@@ -10,7 +10,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import BlockIo
 from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
-from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
+from iowarden.collectors.procfs.process_io import ProcessIo, Sweep, ThreadIo
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.signals.device.multipath import unreachable
 from iowarden.rules.signals.waits import load, uncounted
@@ -316,6 +316,53 @@ def test_without_sweeps_a_few_bytes_since_its_start_accuse_nobody(
     )
     assert [cause.command for cause in causes(probable)] == expected, sentence
     assert harm(waiting, probable, 0.0, 0.0).units == ()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "own", "all_of_it", "threads"),
+    [
+        ("the checkpoint thread wrote 500 MiB, and waits", 500, 500, {2001}),
+        ("another thread wrote it, which does not wait", 2, 500, None),
+        ("its process wrote 30 MiB of 800 queued", 30, 30, set()),
+    ],
+)
+def test_of_a_single_sweep_and_who_waits_follows_which_thread_wrote(
+    sentence: str, own: int, all_of_it: int, threads: set[int] | None
+) -> None:
+    """mongod was started a month ago and wrote 300 GiB; the burst began before the only sweep."""
+    start, before = 0, 300 * 1024 * MIB
+    swept = ProcessIo(2000, start, 1, "mongod", "mongod.service", 0, before, 0)
+    sweep = Sweep(2.6e6, (swept,), (), (ThreadIo(2000, 2001, before), ThreadIo(2000, 2002, 0)))
+    waiting = [
+        Wait(
+            replace(
+                task(*READ),
+                pid=pid,
+                process=2000,
+                start_ticks=start,
+                command=command,
+                write_bytes=before + all_of_it * MIB,
+                counters=(0, 0, 0, 0, 0, written),
+            ),
+            Purpose.STORAGE,
+            990.0,
+            1000.0,
+            990.0,
+        )
+        for pid, command, written in (
+            (2001, "WTCheck.tThread", before + own * MIB),
+            (2002, "conn12", 0),
+        )
+    ]
+    probable = load.probable_load(
+        waiting,
+        (SweepMoment(sweep, Moved(989.0, {})),),
+        queued_bytes=800 * MIB,
+        paused=(),
+        uptime_seconds=2.6e6 + 12,
+    )
+    accused = [(cause.command, cause.threads) for cause in causes(probable)]
+    assert accused == ([("mongod", threads)] if threads != set() else []), sentence
 
 
 def test_the_load_of_a_wait_is_measured_from_before_it_as_long_as_it_goes_on() -> None:
