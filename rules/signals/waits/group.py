@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals.guards import requests_discard
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
 from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
@@ -289,8 +290,11 @@ def _explained(
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
         beside = [w for one in facts.dominant for w in waits.get(one, ())] if facts.starved else []
-        harms[name] = _harm(name, of_device, beside, state, facts, view)
-        all_facts[name] = facts
+        on_device = _harm(name, of_device, beside, state, facts, view)
+        if facts.is_discarding:
+            others = _discarding_beside(name, waits, topology)
+            on_device = replace(on_device, discarding=on_device.discarding + others)
+        harms[name], all_facts[name] = on_device, facts
     found = _Explained(_next_many(state.many, waits, harms, all_facts, view))
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
@@ -323,6 +327,20 @@ def _explained(
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found
+
+
+def _discarding_beside(
+    name: str, waits: Mapping[str, list[Wait]], topology: Topology
+) -> tuple[BlockedTask, ...]:
+    """Return the programs that discard on another volume of the same disks."""
+    below = device_facts.leaves(name, topology)
+    return tuple(
+        wait.task
+        for other, of_device in waits.items()
+        if other != name and not below.isdisjoint(device_facts.leaves(other, topology))
+        for wait in of_device
+        if requests_discard(wait.task)
+    )
 
 
 def _with_faults(harm: Harm) -> Harm:

@@ -425,6 +425,32 @@ def test_who_opens_a_file_waits_for_the_one_device_that_is_suspended(*, is_suspe
     assert all(second - began >= 12 for second, _ in host.mails())
 
 
+def test_who_makes_a_file_system_on_another_volume_of_the_disk_is_named() -> None:
+    """mkfs.ext4 discards dm-1 for half a minute; who works on dm-0 waits behind it."""
+    host = Blocked()
+    base = "/sys/block"
+    for name, number in (("dm-0", "253:0"), ("dm-1", "253:1")):
+        files: dict[str, str | bytes | None] = {
+            f"{base}/{name}/dev": f"{number}\n",
+            f"{base}/{name}/dm/uuid": f"LVM-{name}\n",
+            f"{base}/{name}/dm/name": f"vg-{name}\n",
+            f"{base}/{name}/dm/suspended": "0\n",
+            f"{base}/{name}/size": "1953525168\n",
+            f"{base}/{name}/slaves/sda": None,
+            f"{base}/sda/holders/{name}": None,
+        }
+        host.machine.memory.write(files)
+        host.disks[name] = Counters()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 2
+    mkfs = task(9, **{**MKFS, "waits_at": "253:1", "file": "/dev/dm-1"})  # type: ignore[arg-type]
+    host.pass_seconds(24, [mkfs, *(task(n, waits_at="253:0") for n in range(2))])
+    assert host.cause("dm-0") == "discarding"
+    assert host.machine.host.engine is not None
+    harm = host.machine.host.engine.signals.harm().last_harms["dm-0"][1]
+    assert "because of: mkfs.ext4 (pid 909), which discards" in sentences(harm, 0.0)
+
+
 def with_leak() -> Blocked:
     """Return a host whose disk works with half a request in flight, and one that leaked."""
     host = Blocked()
