@@ -163,9 +163,12 @@ def step(
 
 
 def _is_unasked(
-    before: DeviceProgress | None, counted: Counted, block: BlockIo, waited_for: frozenset[str] | None
+    before: DeviceProgress | None,
+    counted: Counted,
+    block: BlockIo,
+    waited_for: frozenset[str] | None,
 ) -> bool:
-    """Whether what a device has in flight is from before the first sample, and no task waits for it.
+    """Whether all in flight is from before the first sample, and no task waits for the device.
 
     A counter that leaked before the program started looks so, on a disk that is hardly used.
     """
