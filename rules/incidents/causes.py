@@ -114,7 +114,13 @@ class Fact:
         is_unknown_disk = self.what.fault is Fault.GONE and self.layer is Layer.DISK
         if is_unknown_disk and self.subject.startswith(ADAPTER):
             return False
-        return self.firing and (self.what.fault in CAUSES or self.is_reset)
+        is_able = self.what.fault in CAUSES or self.is_reset or self.is_harm
+        return self.firing and is_able
+
+    @property
+    def is_harm(self) -> bool:
+        """Whether it is that programs are blocked: that has symptoms of its own."""
+        return bool(self.subject) and dict(self.key[0]).get("alertname", "") in HARMS
 
     @property
     def is_mere_symptom(self) -> bool:
@@ -138,9 +144,13 @@ class Fact:
         return Identity(self.subject or HOST, self.object or HOST, self.adapter)
 
     @property
-    def order(self) -> tuple[bool, Layer, bool, float, Key]:
-        """Sort key of causes: not silenced ones first, then the deepest, what stops, the first."""
-        return self.silent, self.layer, self.what.fault not in STOPS, self.began, self.key
+    def order(self) -> tuple[bool, bool, Layer, bool, float, Key]:
+        """Sort key of causes: not silenced ones first, then the deepest, what stops, the first.
+
+        That programs are blocked explains only what nothing else does.
+        """
+        stops = self.what.fault in STOPS
+        return self.silent, self.is_harm, self.layer, not stops, self.began, self.key
 
 
 def meaning(alert: Alert) -> Meaning:
@@ -267,7 +277,7 @@ class _Causes:
     def __init__(self, facts: Sequence[Fact], graph: StorageGraph) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
         affected = {each.subject for each in facts}
-        self._holding = [each for each in causes if each.what.blocks_programs]
+        self._holding = [each for each in causes if each.what.blocks_programs or each.is_harm]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
         for subject in affected:
@@ -279,6 +289,8 @@ class _Causes:
         for each in causes:
             upper = {each.subject, *reached.get(each.subject, ())}
             upper |= graph.above.get(each.subject, frozenset()) & affected
+            if each.is_harm:  # its lines in the kernel's log are about what is below it
+                upper |= {one for one in affected if graph.carries(one, each.subject)}
             if each.adapter:  # a device is not always known to be on it, and the other way round
                 upper.add(f"{ADAPTER}{each.adapter}")
             for subject in upper:
@@ -313,6 +325,8 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
     """Whether a cause explains the alert of another object."""
     if a.subject == b.subject or not a.is_cause:
         return False
+    if a.is_harm:
+        return _is_of_harm(a, b, graph)
     of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
     able = _OF_PATH if of_path else EXPLAINS.get(_kind(a), frozenset())
     if b.what.fault not in able:
@@ -341,6 +355,18 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return of_path or is_behind
     # A volume looks like a disk: the topology is more exact than layers.
     return graph.carries(a.subject, b.subject)
+
+
+def _is_of_harm(freeze: Fact, b: Fact, graph: StorageGraph) -> bool:
+    """Whether something is a line of the kernel's log about the wait that blocks programs.
+
+    Its tasks are blocked for 120 s, or a link below it is reset.
+    """
+    if freeze.over or freeze.after(b) > AFTER_SECONDS:
+        return False
+    if b.subject in {"", ITSELF}:
+        return b.what.fault is Fault.HUNG
+    return b.what.fault is Fault.RESETS and graph.carries(b.subject, freeze.subject)
 
 
 def _is_behind(a: Fact, connection: Fact, graph: StorageGraph) -> bool:

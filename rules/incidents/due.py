@@ -394,7 +394,18 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
                 continue
             if any(_is_counted(m, member) for m in recent):
                 continue
+        # The kernel's line about a task that is blocked for 120 s: that is mailed as harm.
+        if member.what.fault is Fault.HUNG and any(
+            _is_harm_of(m, member) for m in incident.members
+        ):
+            continue
         yield member
+
+
+def _is_harm_of(freeze: IncidentMember, hung: IncidentMember) -> bool:
+    """Whether it is the freeze in which the kernel logged a hung task, of no lower severity."""
+    is_active = freeze.cleared_seconds is None and freeze.state is AlertState.FIRING
+    return is_active and freeze.fact[2] == HARMED and freeze.severity >= hung.severity
 
 
 def _only_hangs(member: IncidentMember) -> bool:

@@ -85,6 +85,35 @@ def test_a_hang_explains_stalls_for_as_long_as_it_lasts_and_a_disk_that_went_doe
 
 
 @pytest.mark.parametrize(
+    ("name", "subject", "since", "expected"),
+    [
+        ("hung_task", "", 120.0, "device md0"),
+        ("hung_task", "", 900.0, "device md0"),
+        ("HungTask", "", 130.0, "device md0"),
+        ("command_timeout", "disk a", 31.0, "device md0"),
+        ("command_timeout", "disk c", 31.0, ""),  # of another disk
+        ("WriteStall", "", 60.0, ""),
+        ("DirectReclaim", "", 60.0, ""),
+        ("hung_task", "", -40.0, ""),  # tasks were blocked before
+    ],
+)
+def test_lines_of_the_kernel_about_a_wait_belong_to_the_programs_that_it_blocks(
+    name: str, subject: str, since: float, expected: str
+) -> None:
+    """A frozen file system: no device hangs, and the kernel logs its tasks after 120 s."""
+    line = alert(name, subject, since=since)
+    if name.islower():
+        line = replace(line, labels=(*line.labels, ("condition", name)), count=1)
+    assert cause(line, alert("Freeze", "device md0")) == expected
+
+
+def test_a_disk_that_hangs_explains_hung_tasks_before_the_programs_that_it_blocks() -> None:
+    """The deepest cause is the title, whichever began first."""
+    line, hang = alert("HungTask", "", since=120.0), alert("DeviceHang", "disk a", since=5.0)
+    assert cause(line, alert("Freeze", "device md0"), hang) == "disk a"
+
+
+@pytest.mark.parametrize(
     "name", ["DatabaseDown", "FilesystemFull", "NotificationUnsent", "ReadAheadBelowStripe"]
 )
 def test_what_is_no_storage_fault_is_explained_by_nothing(name: str) -> None:
