@@ -80,7 +80,7 @@ _DUMPS = tuple(
         ),
     )
 )
-"""Between the bytes of two lines of a dump, and between the characters beside them."""
+"""Between the bytes of two lines of a dump, and between the characters next to them."""
 _SOFT_BREAK = re.compile(r"=[ \t]*(?:\r?\n|(?:\\+r)?\\+n)(?:[0-9]{3}[ -])?")
 _QUOTED_PRINTABLE = re.compile(rf"=[0-9A-Fa-f]{{2}}|{_SOFT_BREAK.pattern}")
 """Apart from the others: '=ab' is also the beginning of a value, even of one that is wrapped."""

@@ -20,7 +20,7 @@ import re
 import urllib.parse
 
 MIN_CHARACTERS = 6
-"""As redactor.MIN_CHARACTERS: what is shorter is learnt nowhere."""
+"""As redactor.MIN_CHARACTERS: what is shorter is redacted nowhere."""
 _SECRET_NAMES = frozenset(
     {
         *("token", "key", "apikey", "secret", "sig", "signature", "hmac", "jwt", "bearer"),

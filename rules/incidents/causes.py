@@ -35,7 +35,7 @@ ALONE_SECONDS = 8.0
 """A disk that failed so long before others did not fail because of what they share."""
 TIMED_OUT_SECONDS = 12.0
 """A disk that hangs is not the reason of a reset of its adapter sooner: a command has to time out
-first, after 30 s by default and 10 s where somebody set that, and then aborts and resets of the
+first, after 30 s by default and 10 s where the host sets that, and then aborts and resets of the
 disk have to fail. An adapter whose firmware stops is reset as soon as its driver notices that.
 Source: kernel, drivers/scsi/sd.h, SD_TIMEOUT; drivers/scsi/scsi_error.c, scsi_eh_ready_devs;
 drivers/scsi/mpt3sas/mpt3sas_base.c, FAULT_POLLING_INTERVAL, 1 s.
@@ -329,9 +329,8 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return _is_of_harm(a, b, graph)
     of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
     able = _OF_PATH if of_path else EXPLAINS.get(_kind(a), frozenset())
-    if b.what.fault not in able:
-        return False
-    if a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b)):
+    is_of_another_time = a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b))
+    if b.what.fault not in able or is_of_another_time:
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE

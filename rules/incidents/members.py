@@ -143,7 +143,7 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had
     that fault, the count does not keep the incident open. Nor do events whose end was reported.
-    That something failed is no fault of what stands on it: an LV is resumed, its disk is not back.
+    A failed part is no fault of what is stacked on it: an LV is resumed, its disk is not back.
     """
     lasting = [m for m in members if _lasts(m)]
 

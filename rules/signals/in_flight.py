@@ -157,7 +157,7 @@ def _is_overtaken(before: Counted, block: BlockIo) -> bool:
 def is_from_before(counted: Counted, block: BlockIo) -> bool:
     """Whether all that is in flight was so at the first sample, and the rest took hardly any time.
 
-    It waits since then, or leaked before: only who waits for it tells.
+    It waits since then, or leaked before: it is only known by who waits for it.
     """
     if not counted.is_first or block.in_flight != counted.floor:
         return False

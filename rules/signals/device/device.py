@@ -143,7 +143,7 @@ def step(
     for name in counted:
         since = now if state.last_seconds is None else state.last_seconds
         before = known.get(name)
-        waiting = name in waits and not _is_unasked(
+        waiting = name in waits and not _is_without_demand(
             before, counted[name], blocks[name], tasks.waited_for
         )
         devices[name] = _stepped(
@@ -162,7 +162,7 @@ def step(
     return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
 
 
-def _is_unasked(
+def _is_without_demand(
     before: DeviceProgress | None,
     counted: Counted,
     block: BlockIo,
@@ -515,7 +515,7 @@ def _next_tasks(before: WaitingTasks, view: View, topology: Topology) -> Waiting
 
 
 def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:
-    """Return who waits now: nobody while '/proc/stat' counts none and no poll saw any."""
+    """Return who waits now: no program while '/proc/stat' counts none and no poll saw any."""
     stat = view.inputs.snapshot.stat
     is_nobody = stat is not None and not stat.procs_blocked and not tasks.waited_for
     return replace(tasks, waited_for=frozenset()) if is_nobody else tasks

@@ -1,6 +1,6 @@
 """Which devices tasks wait for, as far as it decides whether a device hangs. Pure.
 
-A device that completes nothing harms those who wait for it. Where polls show that nobody does, or
+A device that completes nothing harms those who wait for it. Where polls show that none does, or
 only the program that fills it, a pause is judged otherwise. Units: seconds of the program's clock.
 """
 

@@ -292,7 +292,7 @@ def _explained(
         beside = [w for one in facts.dominant for w in waits.get(one, ())] if facts.starved else []
         on_device = _harm(name, of_device, beside, state, facts, view)
         if facts.is_discarding:
-            others = _discarding_beside(name, waits, topology)
+            others = _discarding_on_others(name, waits, topology)
             on_device = replace(on_device, discarding=on_device.discarding + others)
         harms[name], all_facts[name] = on_device, facts
     found = _Explained(_next_many(state.many, waits, harms, all_facts, view))
@@ -329,7 +329,7 @@ def _explained(
     return found
 
 
-def _discarding_beside(
+def _discarding_on_others(
     name: str, waits: Mapping[str, list[Wait]], topology: Topology
 ) -> tuple[BlockedTask, ...]:
     """Return the programs that discard on another volume of the same disks."""
@@ -437,7 +437,7 @@ def _legacy_queued_ratio(view: View) -> float | None:
 def _harm(
     name: str,
     waits: list[Wait],
-    waits_beside: list[Wait],
+    waits_of_others: list[Wait],
     state: HarmState,
     facts: DeviceFacts,
     view: View,
@@ -468,7 +468,7 @@ def _harm(
         )
     else:
         moved = load.probable_load(
-            (*waits, *waits_beside),
+            (*waits, *waits_of_others),
             state.sweeps,
             queued_bytes=_queued_bytes(view),
             paused=waiters.GROUP.state(view.states).writers,
