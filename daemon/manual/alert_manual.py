@@ -141,7 +141,10 @@ def _situation(here: Here) -> Iterator[str]:
     for alert in here.alerts:
         began = since_text(alert.since_seconds, here.now_seconds)
         what = f"{alert.severity}, {alert.object}: {spelled(alert.summary)}"
-        yield f"{alert.state} since {began}, {what}"
+        state = alert.state
+        if alert.cleared_seconds is not None:
+            state = f"cleared {span(here.now_seconds - alert.cleared_seconds)} ago, fired"
+        yield f"{state} since {began}, {what}"
         if alert.unknown_reason:
             yield f"  {alert.unknown_reason}"
         if alert.incident:

@@ -32,11 +32,16 @@ def of_incidents(now: float) -> Columns[IncidentLine]:
     }
 
 
+def state_of(alert: AlertLine) -> str:
+    """Return the state of an alert: it still fires for a while after its expression is false."""
+    return alert.state if alert.cleared_seconds is None else "cleared"
+
+
 def of_alerts(now: float) -> Columns[AlertLine]:
     """Return the columns of alerts."""
     return {
         "severity": lambda a: a.severity,
-        "state": lambda a: a.state,
+        "state": state_of,
         "alert": lambda a: a.name,
         "object": lambda a: a.object,
         "since": lambda a: since_text(a.since_seconds, now),

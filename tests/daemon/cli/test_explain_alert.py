@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import main
+from iowarden.daemon.control.documents import AlertLine
+from iowarden.daemon.terminal import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +152,7 @@ def test_the_running_service_says_what_fires_and_what_is_measured(played: Played
     """The alert of a hung disk: since when, its values and limits, and the steps for that disk."""
     text = played.command("explain", "DeviceHang").stdout
     here = part(text, "on this host now")
-    assert "firing since" in here
+    assert re.search(r"(firing|cleared [\w ]+ ago, fired) since .*, critical, sd", here)
     assert "iowarden incident show" in here
     assert 'iowarden_device_hang_seconds{device="' in here
     assert 'iowarden_device_hang_threshold_seconds{device="' in here
@@ -164,3 +168,16 @@ def test_the_running_service_says_that_nothing_fires(played: Played) -> None:
     found = json.loads(played.command("explain", "ZfsPoolFull", "--json").stdout)
     assert found["here"]["problem"] == ""
     assert [each["severity"] for each in found["rules"]] == ["critical", "warning"]
+
+
+def test_an_alert_that_still_fires_after_its_end_is_shown_as_cleared() -> None:
+    """'firing' next to 'cleared 20 s ago' contradicts it."""
+    line = AlertLine(
+        name="DeviceHang", severity="critical", state="firing", object="sda", summary="hangs"
+    )
+    fires, ends = (
+        {title: of(each) for title, of in columns.of_alerts(100.0).items()}
+        for each in (line, dataclasses.replace(line, cleared_seconds=80.0))
+    )
+    assert (fires["state"], fires["summary"]) == ("firing", "hangs")
+    assert (ends["state"], ends["summary"]) == ("cleared", "cleared 20 s ago; was: hangs")
