@@ -34,12 +34,13 @@ from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.control_socket import ControlCommand
     from iowarden.daemon.transition_log import TransitionLog
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.promql import evaluator
@@ -346,7 +347,25 @@ class CommandHandler:
         alerts = self._known(now).alerts
         matched = sum(a.active and find(a, now) is not None for a in alerts)
         expected = [*self._engine.rules.expected(), *self._events_expected]
-        return silences.note(added, expected, matched)
+        return silences.note(added, expected, matched, self._objects(added, alerts))
+
+    def _objects(self, added: silences.Silence, alerts: Iterable[Alert]) -> dict[str, set[str]]:
+        """Return the values of the silence's labels that objects of this host have now."""
+        found: dict[str, set[str]] = {
+            each.label: set() for each in added.matchers if each.label in silences.OF_OBJECTS
+        }
+        families = (
+            samples
+            for chunk in (self._engine.hub.chunks() if found else ())
+            for _, samples in chunk.families
+        )
+        labels = [each for samples in families for _, each, _ in samples]
+        for name, value in (
+            pair for each in (*labels, *(a.labels for a in alerts)) for pair in each
+        ):
+            if name in found:
+                found[name].add(value)
+        return found
 
     def _acknowledge(
         self, command: ControlCommand, wanted: documents.Acknowledge, now: float

@@ -10,6 +10,7 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident
 
 SUBJECT = "subject"
+OF_OBJECTS = frozenset(
+    ("array", "controller", "device", "directory", "disk", "host", "member", "mountpoint", "pool")
+)
+"""Labels whose values are the objects of this host: a matcher with none of them is a mistake."""
+MAX_NAMED = 5
 MAX_SILENCES, MAX_MATCHERS = 1000, 64
 MAX_PATTERN_CHARACTERS = 10_000
 """Of all regular expressions: they are parsed again with each change, in the main loop."""
@@ -145,21 +151,42 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
     return find
 
 
-def note(silence: Silence, expected: Iterable[Mapping[str, str]], now_silenced: int) -> str:
+def note(
+    silence: Silence,
+    expected: Iterable[Mapping[str, str]],
+    now_silenced: int,
+    present: Mapping[str, Collection[str]],
+) -> str:
     """Return a note about a new silence: whether it matches nothing, or everything.
 
     `expected` are the known labels of each rule's alerts, `now_silenced` the number of alerts that
-    it silences now.
+    it silences now, `present` the values on this host of labels in OF_OBJECTS.
     """
     tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
         return "no rule has such an alert; check the spelling: 'iowarden rules list'"
+    for each in silence.matchers:
+        values = present.get(each.label)
+        if values is not None and not any(map(predicate(each), values)):
+            return _absent(each, values)
     if all(label in r and test(r[label]) for r in rules for label, test in tests):
         return "it matches every alert: no alert is mailed until it ends"
     if now_silenced == 1:
         return "1 alert that is firing now matches"
     return f"{now_silenced or 'no'} alerts that are firing now match"
+
+
+def _absent(matcher: Matcher, values: Collection[str]) -> str:
+    """Return that no object matches, with the values that are like it, or some."""
+    near = difflib.get_close_matches(matcher.text, values, MAX_NAMED)
+    like = sorted(near or values)[:MAX_NAMED]
+    more = len(values) - len(like)
+    there = f"; there are {', '.join(like)}" + (f" and {more} more" if more else "") if like else ""
+    return (
+        f"warning: no {matcher.label} on this host matches {written(matcher)}{there}; it silences"
+        " nothing until there is one"
+    )
 
 
 def add(

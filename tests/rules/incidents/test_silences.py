@@ -351,6 +351,13 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
         (["alertname=~.+"], "it matches every alert"),
         (["severity=~warning|critical"], "it matches every alert"),
         (["device=sdb"], "no alerts that are firing now match"),
+        (["device=~sd."], "no alerts that are firing now match"),
+        (["device!=sda", "DeviceHang"], "no alerts that are firing now match"),
+        (
+            ["device=sdz"],
+            'warning: no device on this host matches device="sdz"; there are sda, sdb; it',
+        ),
+        (["disk=S1"], 'warning: no disk on this host matches disk="S1"; it silences nothing'),
     ],
 )
 def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: str) -> None:
@@ -360,4 +367,5 @@ def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: s
         {"alertname": "WriteStall", "severity": "warning"},
     ]
     (silence,) = added(*matchers).silences
-    assert silences.note(silence, rules, 0).startswith(told)
+    there = {"device": {"sda", "sdb"}, "disk": set()}
+    assert silences.note(silence, rules, 0, there).startswith(told)
