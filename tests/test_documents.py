@@ -130,6 +130,34 @@ def commands(text: str) -> Iterator[str]:
         yield words
 
 
+SCRIPTS = sorted(
+    path
+    for path in (TOP / "packaging").iterdir()
+    if path.is_file() and path.read_bytes().startswith(b"#!/bin/sh")
+)
+IN_SCRIPT = re.compile(
+    r"(?:^\s*|[;&|(!]\s*|timeout \d+ |/usr/bin/)(iowarden [a-z][\w-]*(?: [\w./:=@%$\"{}-]+)*)"
+    r"(?=\s*(?:$|[|&;<>)]))",
+    re.MULTILINE,
+)
+
+
+def in_scripts() -> list[tuple[str, str]]:
+    """Return the command lines of iowarden in scripts of packaging, with the script."""
+    found = set()
+    for path in SCRIPTS:
+        lines = re.sub(r"^\s*(?:#|echo|printf).*$", "", path.read_text(), flags=re.MULTILINE)
+        found |= {(words, path.name) for words in IN_SCRIPT.findall(lines.replace("\\\n", " "))}
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("command", "script"), in_scripts())
+def test_a_command_of_a_script_is_one(command: str, script: str) -> None:
+    """An option that does not exist, behind '|| :', tests nothing."""
+    words = [word.strip('"') for word in command.split()[1:]]
+    assert full_parser().parse_args(words), script
+
+
 SHOWN = sorted(
     {
         (command, str(path.relative_to(TOP)))
