@@ -26,6 +26,7 @@ from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import page_access, web_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
+from iowarden.daemon.http.listening import listen_problem, listening_socket
 from iowarden.daemon.http.page_access import PageAccess
 from iowarden.daemon.installation import VERSION
 from iowarden.daemon.notify.message import recipients
@@ -54,11 +55,11 @@ from iowarden.rules.engine.engine import Engine
 if TYPE_CHECKING:
     import argparse
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.config.schema import Address, Config
     from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.service.loop import FrameSource
     from iowarden.daemon.transition_log import LogSink
@@ -98,6 +99,10 @@ def _run(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     under_systemd = journal.is_journal(sys.stderr.fileno())
+    if not under_systemd and (problem := _taken(settings.listen)):
+        sys.stderr.write(f"{problem}\n")
+        held.close()
+        return exit_status.FAILED
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     log.redact = settings.redactor.text
     clock, player, root = command.machine(arguments.play)
@@ -374,6 +379,20 @@ def _bound(directory: str, path: str) -> socket.socket:
             f" '{error.filename or directory}'; name another directory, or move the file away"
         ) from error
     return listen.bind(path)
+
+
+def _taken(addresses: Iterable[Address]) -> str:
+    """Return why an address cannot be listened on, '' if each can.
+
+    Only for a user in the foreground, who would read another program's page at the address of the
+    banner. The installed service mails without it, and tries again.
+    """
+    for address in addresses:
+        try:
+            listening_socket(address).close()
+        except OSError as error:
+            return f"{listen_problem(address, error)}; or set another 'listen'"
+    return ""
 
 
 def _where(settings: Config, http: HttpServer) -> list[str]:

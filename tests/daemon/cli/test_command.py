@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -138,3 +139,18 @@ def test_the_service_starts_in_the_foreground_although_its_state_directory_hangs
     assert "monitors this machine" in ended.stderr
     assert "the state directory does not answer: no answer within 5 s" in ended.stderr
     assert "state.db could not be written: alerts and mails since" in ended.stderr
+
+
+def test_a_taken_port_ends_a_run_in_the_foreground(tmp_path: Path) -> None:
+    """The banner would name the page of another program, mostly of the installed service."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        config = tmp_path / "iowarden.yaml"
+        config.write_text(f"host: db1\nlisten: 127.0.0.1:{port}\nstate_directory: {tmp_path}/s\n")
+        program = (str(COMMAND), "run", "--config", str(config))
+        ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    error = ended.stderr
+    assert f"http: '127.0.0.1:{port}': expected a free address" in error
+    assert f"ss -ltnp 'sport = :{port}'; or set another 'listen'" in error
+    assert "monitors this machine" not in error
