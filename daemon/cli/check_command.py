@@ -29,12 +29,14 @@ def add_commands(add: Add) -> None:
     actions = add("config", _config).add_subparsers(required=True, metavar="ACTION")
     action = subcommand(actions, "check", "check the configuration and every rule file")
     action.set_defaults(command=_config)
-    action.add_argument(
+    which = action.add_mutually_exclusive_group()
+    which.add_argument(
         "file",
         nargs="?",
         default=None,
         help=f"configuration file; default: {DEFAULT_CONFIG}",
     )
+    which.add_argument("--config", metavar="FILE", help="the same, as for other commands")
     look = add("check", _check)
     look.add_argument(
         "--config", metavar="FILE", help=f"configuration file; default: {DEFAULT_CONFIG}"
@@ -67,6 +69,7 @@ def add_commands(add: Add) -> None:
 def _config(arguments: argparse.Namespace) -> int:
     from iowarden.daemon.cli import host_check  # noqa: PLC0415 - half a second
 
+    arguments.file = arguments.file or arguments.config
     return host_check.check_config(arguments)
 
 

@@ -154,3 +154,16 @@ def test_a_taken_port_ends_a_run_in_the_foreground(tmp_path: Path) -> None:
     assert f"http: '127.0.0.1:{port}': expected a free address" in error
     assert f"ss -ltnp 'sport = :{port}'; or set another 'listen'" in error
     assert "monitors this machine" not in error
+
+
+def test_config_check_takes_the_file_like_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As '--config FILE', or as its argument; not both."""
+    draft = tmp_path / "draft.yaml"
+    draft.write_text(f"host: db1\nrules_directory: {tmp_path}/rules.d\n")
+    for words in (["--config", str(draft)], [str(draft)]):
+        assert main.main(["config", "check", *words]) == 0
+        assert capsys.readouterr().out.startswith(f"'{draft}' is valid: ")
+    with pytest.raises(SystemExit):
+        main.main(["config", "check", "--config", str(draft), str(draft)])
