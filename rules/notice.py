@@ -29,6 +29,8 @@ class Reason(enum.StrEnum):
     """Sent once: the initial report of existing problems."""
     DIGEST = "digest"
     """Sent weekly: notices and information."""
+    TEST = "test"
+    """Sent by a user as a test of the delivery: nothing is wrong."""
 
 
 ENDS = frozenset((Reason.RESOLVED, Reason.NOT_REPAIRED))

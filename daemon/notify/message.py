@@ -64,6 +64,7 @@ _STATES = {
     Reason.NOT_REPAIRED: ("OVER, NOT REPAIRED",) * 3,
     Reason.INITIAL: ("INITIAL REPORT",) * 3,
     Reason.DIGEST: ("DIGEST",) * 3,
+    Reason.TEST: ("", "", ""),
 }
 """The words of a subject for each reason: in full, in fewer words, and in as few as possible."""
 
@@ -235,6 +236,8 @@ def _severity(notice: Notice) -> str:
     """Return what a subject begins with: good news are never urgent."""
     if notice.reason is Reason.RESOLVED:
         return "OK"
+    if notice.reason is Reason.TEST:
+        return "TEST"
     return "INFO" if notice.reason in RECOVERIES else notice.severity.name
 
 
@@ -515,7 +518,7 @@ _HEAD = (
 )
 _COLOURS = {
     "OK": ("#1b5e20", "#ffffff"),
-    "INFO": ("#37474f", "#ffffff"),
+    **dict.fromkeys(("INFO", "TEST"), ("#37474f", "#ffffff")),
     "NOTICE": ("#0d47a1", "#ffffff"),
     "WARNING": ("#ffb300", "#000000"),
     "CRITICAL": ("#b71c1c", "#ffffff"),

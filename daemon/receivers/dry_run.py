@@ -14,7 +14,7 @@ def test_notice(now: float) -> Notice:
         incident=f"test{int(now):x}",
         number=1,
         references=(),
-        reason=Reason.OPENED,
+        reason=Reason.TEST,
         severity=Severity.WARNING,
         object="host",
         summary="this is a test; nothing is wrong",

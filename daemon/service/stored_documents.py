@@ -286,7 +286,7 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("5b507b05ec942488",)),
+    "incidents": Document(dict[str, Incident], ("df669e90813334a4",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("639f13c36656dc31",)),

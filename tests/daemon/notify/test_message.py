@@ -466,7 +466,7 @@ def test_nothing_a_machine_is_called_can_make_a_header(
     wanted = subject(notice, host)
     assert message["Subject"] == wanted
     assert len(wanted) <= (WIDE if reason is Reason.INITIAL else WIDTH)
-    assert wanted.startswith(("[CRITICAL] ", "[OK] ", "[INFO] "))
+    assert wanted.startswith(("[CRITICAL] ", "[OK] ", "[INFO] ", "[TEST] "))
     assert message["Message-ID"] == message_id(notice, host)
     first = message_id(replace(notice, number=1), host)
     assert (message["In-Reply-To"], message["References"].strip()) == (first, first)

@@ -232,7 +232,7 @@ def test_the_service_shows_one(
     """As a person reads it: no encoding, no HTML; by the beginning of its ID."""
     assert main(["mail", "show", name(1)[:-2], "--state-directory", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Subject: [WARNING] db1: this is a test; nothing is wrong\n" in out
+    assert "Subject: [TEST] db1: this is a test; nothing is wrong\n" in out
     assert "\n\nWHAT HAPPENED\n" in out
     assert "<html" not in out
     assert main(["mail", "show", "test", "--state-directory", str(tmp_path)]) == 1

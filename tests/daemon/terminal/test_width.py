@@ -45,6 +45,7 @@ TAKES = {
     "incident list": ["--all"],
     "check": ["--play", "RECORDING"],
     "replay": ["RECORDING"],
+    "rules show": ["DeviceHang"],
     "explain": [str(FIXTURES / "kernel-messages.tsv")],
     "config check": ["CONFIG"],
     "unparsed show": ["nothing"],
