@@ -243,6 +243,7 @@ ARROWS = """\
 collectors.event: -
 collectors.json_text: -
 collectors.model: -
+collectors.packages: -
 collectors.printable: -
 collectors.probe_reply: -
 collectors.redundancy: -

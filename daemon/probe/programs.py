@@ -14,6 +14,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.packages import PACKAGES
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ class Programs:
             if problem := self._problems.get(given[0]):
                 raise RefusedError(f"{problem}; not run")
             places = ", ".join(self._places(given[0]))
-            raise NotInstalledError(f"'{given[0]}': not found at {places}; install it")
+            package = PACKAGES.get(given[0])
+            step = f"install the package '{package}'" if package else "install it"
+            raise NotInstalledError(f"'{given[0]}': not found at {places}; {step}")
         self._check_path(matched)
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):

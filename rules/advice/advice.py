@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.packages import PACKAGES
 from iowarden.rules.advice import advice_steps
 from iowarden.rules.advice.step import AdviceSubject, StepContext
 from iowarden.rules.topology import returned_disks
@@ -48,33 +49,6 @@ _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
 _PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
 _IN_PROSE = re.compile(r"(?<!\w)'([a-z][\w-]*)[ ']")
 """The program of a command that is quoted in a sentence: 'mdadm --re-add'."""
-
-PACKAGES = {
-    "btrfs": "btrfs-progs",
-    "cryptsetup": "cryptsetup-bin",
-    "dmsetup": "dmsetup",
-    "dumpe2fs": "e2fsprogs",
-    "e2fsck": "e2fsprogs",
-    "fsck.f2fs": "f2fs-tools",
-    "ip": "iproute2",
-    "iotop": "iotop",
-    "lsof": "lsof",
-    "lspci": "pciutils",
-    "lvextend": "lvm2",
-    "lvs": "lvm2",
-    "mdadm": "mdadm",
-    "mpt-status": "mpt-status",
-    "multipath": "multipath-tools",
-    "nvme": "nvme-cli",
-    "parted": "parted",
-    "smartctl": "smartmontools",
-    "tune2fs": "e2fsprogs",
-    "vgs": "lvm2",
-    "xfs_repair": "xfsprogs",
-    "zfs": "zfsutils-linux",
-    "zpool": "zfsutils-linux",
-}
-"""Debian's package of each program that advice names and that may not be installed."""
 
 
 def steps_of(alert: Alert) -> str:

@@ -13,9 +13,10 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md import mdstat
+from iowarden.collectors.packages import PACKAGES
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
-from iowarden.rules.advice.advice import PACKAGED, PACKAGES, programs
+from iowarden.rules.advice.advice import PACKAGED, programs
 from iowarden.rules.advice.facts import DISKS, AdviceInputs, Facts
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.inventory import InventoryDisk

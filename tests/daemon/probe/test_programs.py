@@ -589,6 +589,13 @@ def test_a_program_that_is_not_installed_is_missing_and_not_forbidden(machine: F
         machine.programs().resolve(["ssacli", "version"])
 
 
+def test_a_missing_program_of_the_distribution_is_named_with_its_package(tmp_path: Path) -> None:
+    """'locate' needs debugfs, which is in no package of that name."""
+    command = ["debugfs", "-R", "icheck 5", "/dev/sda"]
+    with pytest.raises(NotInstalledError, match=r"install the package 'e2fsprogs'$"):
+        Programs(str(tmp_path)).resolve(command, inner=True)
+
+
 def test_a_program_that_is_not_on_the_list_is_refused_though_it_is_there(
     machine: FakeMachine,
 ) -> None:
