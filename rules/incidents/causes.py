@@ -323,10 +323,9 @@ def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
 
 def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
     """Whether a cause explains the alert of another object."""
-    if a.subject == b.subject or not a.is_cause:
-        return False
-    if a.is_harm:
-        return _is_of_harm(a, b, graph)
+    is_other = a.subject != b.subject and a.is_cause
+    if a.is_harm or not is_other:
+        return is_other and _is_of_harm(a, b, graph)
     of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
     able = _OF_PATH if of_path else EXPLAINS.get(_kind(a), frozenset())
     is_of_another_time = a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b))
