@@ -522,8 +522,7 @@ class _Step:
     def _slow_samples(
         self, name: str, each: Slowness, severities: Mapping[str, str], state: SlowState
     ) -> Iterator[Sample]:
-        began = self._now if each.since_seconds is None else each.since_seconds
-        seconds = round(self._now - began, DIGITS)
+        seconds = round(each.slow_seconds(self._now), DIGITS)
         for against, severity in severities.items():
             labels = (("against", against), ("device", name), ("severity", severity))
             yield SECONDS, labels, seconds

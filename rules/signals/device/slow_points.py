@@ -59,6 +59,14 @@ class Slowness:
     minutes: int = 0
     day: int = 0
     days: int = 0
+    slow_at_seconds: float | None = None
+    """The end of the last window in which it was slow; None: none since a restart."""
+
+    def slow_seconds(self, now: float) -> float:
+        """Return for how long it was slow: what makes sure that it is well is not counted."""
+        began = now if self.since_seconds is None else self.since_seconds
+        ended = now if self.slow_at_seconds is None else self.slow_at_seconds
+        return max(ended - began, 0.0)
 
     @property
     def slow_minutes(self) -> int:
@@ -173,14 +181,23 @@ def step(before: Slowness, verdict: Verdict, now: float) -> Slowness:
         minutes,
         day,
         days,
+        now if _is_slow(verdict) else before.slow_at_seconds,
     )
+
+
+def _is_slow(verdict: Verdict) -> bool:
+    """Whether a window showed that it is slow, whatever it was compared with."""
+    return verdict.slow or verdict.siblings or bool(verdict.itself) or verdict.absolute
 
 
 def remembered(state: Slowness) -> Pairs:
     """Return what is stored over a restart."""
     masks = (float(state.minutes >> at & (1 << _CHUNK) - 1) for at in range(0, MINUTES, _CHUNK))
     return (
-        (0.0, float(state.points * _POINTS_BASE + state.proven)),
+        (
+            state.slow_at_seconds or 0.0,
+            float(state.points * _POINTS_BASE + state.proven),
+        ),
         (state.since_seconds or 0.0, float(state.day * (1 << DAYS) + state.days)),
         *((0.0, mask) for mask in masks),
     )
@@ -190,12 +207,13 @@ def recalled(pairs: Pairs) -> Slowness:
     """Return the stored state; CALM for one that is not understood."""
     if len(pairs) < PAIRS:
         return CALM
-    (_, both), (since, days), *masks = pairs[:PAIRS]
+    (slow_at, both), (since, days), *masks = pairs[:PAIRS]
     points, proven = divmod(int(both), _POINTS_BASE)
     minutes = sum(int(mask) << at * _CHUNK for at, (_, mask) in enumerate(masks))
     return replace(
         CALM,
         since_seconds=since or None,
+        slow_at_seconds=slow_at or None,
         points=points,
         proven=proven,
         minutes=minutes,

@@ -639,6 +639,19 @@ class TestPoints:
         assert state.points == slow_points.MAX_POINTS
         assert self.steps(state, self.WELL, 30).points == 30
 
+    @pytest.mark.parametrize("windows", [60, 72])
+    def test_its_duration_ends_with_the_last_slow_window(self, windows: int) -> None:
+        """The points take minutes to fall; it was slow until they began to."""
+        state = self.steps(CALM, self.SLOW, windows)
+        began = state.since_seconds
+        assert began is not None
+        slow = state.slow_seconds(state.slow_at_seconds or 0.0)
+        well = self.steps(state, self.WELL, 30)
+        assert well.since_seconds == began
+        assert well.severities()
+        assert well.slow_seconds(began + 10 * (windows + 30)) == slow
+        assert slow_points.recalled(slow_points.remembered(well)).slow_at_seconds is not None
+
     def test_an_hour_without_a_comparison_halves_them(self) -> None:
         """At night nothing can be compared; in the morning it begins lower."""
         state = self.steps(CALM, self.SLOW, 40)
