@@ -45,6 +45,10 @@ BUSY_RATIO, IDLE_RATIO = 0.8, 0.1
 in use delays no program."""
 IDLE_SECONDS = 4.0
 """Over so much of a wait at least."""
+STUCK_MIN_REQUESTS, STUCK_RATIO = 100, 0.5
+"""So many others a disk completed meanwhile; and of the mean in flight, what these explain."""
+STUCK_SLACK_SECONDS = 5.0
+"""A request may be in flight for so long before a task is seen that waits for it."""
 _MILLISECOND, _BUSY_MILLISECONDS = 0.001, 9
 """Position of the time in use among the counters of a device."""
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
@@ -92,6 +96,7 @@ def device_facts(
     return DeviceFacts(
         unreachable=multipath.unreachable(below, topology, view.inputs.snapshot.scsi),
         hanging=hanging,
+        stuck=_named(one for one in below if _is_stuck(one, began_seconds, before, moved, view)),
         slow=_named(slow_disks - starved),
         starved=_named(starved),
         dominant=_by_queue(dominant, moved),
@@ -113,6 +118,37 @@ def device_facts(
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
+
+
+def _is_stuck(
+    name: str, began_seconds: float, before: Moved | None, moved: tuple[Moved, ...], view: View
+) -> bool:
+    """Whether a disk answers others at once, and some requests not at all since a wait began.
+
+    By Little's law those that completed explain few of those in flight. What was in flight before
+    the wait began is another's: a queue that is always full, or a counter that leaked.
+    """
+    history = device.GROUP.state(view.states).leaves.snapshots
+    leaf = history[-1].leaves.get(name) if history else None
+    if before is None or leaf is None or not leaf.in_flight:  # without what has leaked
+        return False
+    busy_since = history[-1].at_seconds - leaf.busy_seconds
+    if busy_since < began_seconds - STUCK_SLACK_SECONDS:
+        return False
+    elapsed = moved[-1].at_seconds - before.at_seconds
+    first, last = before.blocks.get(name), moved[-1].blocks.get(name)
+    if elapsed < MIN_SECONDS or first is None or last is None:
+        return False
+    during = [
+        one.blocks[name]
+        for one in moved
+        if one.at_seconds >= before.at_seconds and name in one.blocks
+    ]
+    fewest = min(block.in_flight for block in during)
+    completed = last.completed_total - first.completed_total
+    took = (last.milliseconds_total - first.milliseconds_total) * _MILLISECOND
+    is_alive = completed >= STUCK_MIN_REQUESTS and 0 < took <= STUCK_RATIO * fewest * elapsed
+    return fewest > 0 and is_alive
 
 
 def _is_discarding(name: str, view: View, *, is_hanging: bool) -> bool:

@@ -106,6 +106,8 @@ class FreezeCause(enum.StrEnum):
     """The fabric has no connection to its disks: iSCSI, Fibre Channel, NVMe-oF."""
     HANG = "hang"
     """The device completes nothing."""
+    STUCK = "stuck requests"
+    """The device completes others at once, and some not at all: a lost interrupt or command."""
     AT_LIMIT = "at its limit"
     """The device completes as many requests or bytes a second as it is allowed."""
     SLOW = "slow"
@@ -139,6 +141,7 @@ BLAMES_DEVICE = frozenset(
     {
         FreezeCause.CONNECTION,
         FreezeCause.HANG,
+        FreezeCause.STUCK,
         FreezeCause.SLOW,
         FreezeCause.SERVER,
         FreezeCause.SUSPENDED,
@@ -146,7 +149,7 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
-_WHERE = frozenset({FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN})
+WHERE = frozenset({FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN})
 """Causes that are known by where programs wait, not by why it takes so long."""
 NOT_BY_LOAD = BLAMES_DEVICE | {
     FreezeCause.SYNCHRONIZING,
@@ -161,13 +164,15 @@ NOT_BY_LOAD = BLAMES_DEVICE | {
 class DeviceFacts:
     """What other signals show of a device while programs wait for it.
 
-    `unreachable`, `hanging`, `slow` and `starved` are disks, of itself or below it; `dominant` are
-    those that fill the queue of their adapter, the one with most in flight first; `synchronizing`
-    are arrays. `write_bytes_per_second` is what it and its neighbours write now, None: not known.
+    `unreachable`, `hanging`, `stuck`, `slow` and `starved` are disks, of itself or below it;
+    `dominant` are those that fill the queue of their adapter, the one with most in flight first;
+    `synchronizing` are arrays. `write_bytes_per_second` is what it and its neighbours write now,
+    None: not known.
     """
 
     unreachable: tuple[str, ...] = ()
     hanging: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
     starved: tuple[str, ...] = ()
     dominant: tuple[str, ...] = ()
@@ -196,6 +201,7 @@ class DeviceFacts:
         by_cause = {
             FreezeCause.CONNECTION: self.unreachable,
             FreezeCause.HANG: self.hanging,
+            FreezeCause.STUCK: self.stuck,
             FreezeCause.SLOW: self.slow,
             FreezeCause.NEIGHBOUR: self.dominant[:1],
             FreezeCause.SYNCHRONIZING: self.synchronizing,
@@ -211,6 +217,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.DISCARDING, _is_discarding(tasks, facts)),
         (FreezeCause.CONNECTION, bool(facts.unreachable)),
         (FreezeCause.HANG, bool(facts.hanging)),
+        (FreezeCause.STUCK, bool(facts.stuck)),
         (FreezeCause.AT_LIMIT, facts.is_at_limit),
         (FreezeCause.SLOW, bool(facts.slow)),
         (FreezeCause.NEIGHBOUR, bool(facts.starved)),
@@ -238,9 +245,9 @@ def deeper(before: FreezeCause | None, newest: FreezeCause) -> FreezeCause:
 
     The queue that made them wait is written meanwhile, and at last their commit is left.
     """
-    if before is None or before is FreezeCause.UNKNOWN or newest not in _WHERE:
+    if before is None or before is FreezeCause.UNKNOWN or newest not in WHERE:
         return newest
-    return before if before not in _WHERE or newest is FreezeCause.UNKNOWN else newest
+    return before if before not in WHERE or newest is FreezeCause.UNKNOWN else newest
 
 
 def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:

@@ -20,6 +20,7 @@ from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     BLAMES_DEVICE,
     NOT_BY_LOAD,
+    WHERE,
     FreezeCause,
     deeper,
     freeze_cause,
@@ -100,6 +101,8 @@ class HarmState:
     queued: Mapping[str, float] = field(default_factory=dict)
     """By device that a task waited for at the last poll: the most unwritten data of the host, in
     bytes, since the first of such polls in a row."""
+    carried: frozenset[str] = frozenset()
+    """Devices whose cause is that of the freeze before, the present one being too young."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
@@ -258,6 +261,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         disks={name: own for name, own in of_causes.items() if name in devices},
         speeds=found.speeds,
         queued=found.queued,
+        carried=frozenset(found.carried),
         many=found.many,
         limits={name: some for name, some in limits.items() if some and name in devices},
         ended_waits=tuple(
@@ -279,6 +283,7 @@ class _Explained:
     limits: dict[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
     speeds: dict[str, float] = field(default_factory=dict)
     queued: dict[str, float] = field(default_factory=dict)
+    carried: set[str] = field(default_factory=set)
 
 
 def _explained(
@@ -305,8 +310,13 @@ def _explained(
             on_device = _with_faults(on_device)  # noqa: PLW2901
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         cause = freeze_cause(tasks, facts)
-        if goes_on := _goes_on(state, name):
-            before = state.causes.get(name)
+        goes_on, before = _goes_on(state, name), state.causes.get(name)
+        longest = max((victim.min_seconds for victim in on_device.victims), default=0.0)
+        may_carry = longest < device_facts.MIN_SECONDS and (not goes_on or name in state.carried)
+        if may_carry and before is not None and cause in WHERE:
+            cause = before  # a further freeze, too young to show its own
+            found.carried.add(name)
+        elif goes_on and name not in state.carried:
             # That it is no journal which is behind shows after some seconds.
             is_refuted = facts.is_untouched and before is FreezeCause.JOURNAL
             cause = cause if is_refuted else deeper(before, cause)
@@ -323,7 +333,9 @@ def _explained(
             on_device = _with_causes(on_device, state.last_harms[name][1])  # noqa: PLW2901
         found.harms[name] = on_device
         if counts:  # else a wait of this second would hide who was blocked for long
-            found.causes[name], found.disks[name] = cause, facts.disks(cause)
+            is_carried = name in found.carried
+            disks = state.disks.get(name, ()) if is_carried else facts.disks(cause)
+            found.causes[name], found.disks[name] = cause, disks
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found

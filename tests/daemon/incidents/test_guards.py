@@ -660,3 +660,47 @@ def test_the_disk_of_a_dock_waits_for_its_turn_behind_the_copy_to_the_other_one(
     assert host.machine.host.engine is not None
     harm = host.machine.host.engine.signals.harm().harms["sdb"]
     assert "because of: rsync" in " ".join(sentences(harm, 0.0))
+
+
+def answers_others(host: Blocked, seconds: int, stuck: int, waiting: list[BlockedTask]) -> None:
+    """Let sda answer 400 writes a second at once, and `stuck` requests not at all."""
+    disk = host.disks["sda"]
+    disk.in_flight = stuck
+    for _ in range(seconds):
+        disk.writes, disk.milliseconds = disk.writes + 400, disk.milliseconds + 40
+        disk.busy_milliseconds += 1000 if stuck else 40
+        host.pass_seconds(1, waiting)
+
+
+COMMIT = {
+    "stack": ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync"),
+    "wait_channel": "jbd2_log_wait_commit",
+}
+
+
+@pytest.mark.parametrize("stuck", [1, 2, 7])
+def test_a_disk_that_does_not_answer_some_requests_is_the_cause(stuck: int) -> None:
+    """An interrupt is lost each minute: two programs commit behind it, all else goes on."""
+    host = Blocked()
+    answers_others(host, 60, 0, [])
+    began = host.second
+    for turn in range(3):
+        waiting = [task(10 * turn + n, **COMMIT) for n in range(2)]  # type: ignore[arg-type]
+        answers_others(host, 4, stuck, waiting)
+        assert turn == 0 or host.cause() == "stuck requests", "that of the freeze before"
+        answers_others(host, 20, stuck, waiting)
+        assert host.cause() == "stuck requests"
+        answers_others(host, 38, 0, [])
+    assert host.mails()[0][0] - began <= 20
+    assert "does not answer some requests" in host.summary("Freeze")
+    assert "critical" not in {severity for _, severity in host.mails()}
+
+
+@pytest.mark.parametrize(("leaked", "queued"), [(1, 0), (0, 1)])
+def test_requests_in_flight_of_before_a_wait_are_not_why_it_lasts(leaked: int, queued: int) -> None:
+    """A counter that leaked, or a queue that is never empty, beside a journal that is behind."""
+    host = Blocked()
+    host.disks["sda"].leaked = leaked
+    answers_others(host, 60, queued, [])
+    answers_others(host, 20, queued, [task(n, **COMMIT) for n in range(2)])  # type: ignore[arg-type]
+    assert host.cause() == "journal"
