@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-MIN_CHARACTERS = 6
-"""As redactor.MIN_CHARACTERS: what is shorter is redacted nowhere."""
+from iowarden.daemon.redactor import MIN_CHARACTERS
+
 _SECRET_NAMES = frozenset(
     {
         *("token", "key", "apikey", "secret", "sig", "signature", "hmac", "jwt", "bearer"),
@@ -86,6 +86,5 @@ def _is_name(text: str) -> bool:
 
 def _is_named_so(name: str) -> bool:
     text = urllib.parse.unquote(name)
-    return text.lower() in _SECRET_NAMES or not _SECRET_NAMES.isdisjoint(
-        map(str.lower, _PARAMETER_PART.findall(text))
-    )
+    parts = {text.lower(), *map(str.lower, _PARAMETER_PART.findall(text))}
+    return not _SECRET_NAMES.isdisjoint(parts)
