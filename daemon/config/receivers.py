@@ -118,7 +118,10 @@ class ReceiverConfig:
     def secrets(self) -> tuple[str, ...]:
         """Return the texts that no output may have: what of the contents of its files is secret."""
         urls = self.urls if self.url_file else ()
-        of_urls = [part for url in urls for part in url_secrets.secrets(url.path)]
+        is_topic = self.type is ReceiverType.NTFY
+        of_urls = [
+            part for url in urls for part in url_secrets.secrets(url.path, is_topic=is_topic)
+        ]
         return tuple(filter(None, (self.secret, self.token, self.password, *of_urls)))
 
     @property

@@ -8,10 +8,9 @@ the journal, and a token mistaken for a name would be shown. A secret is
 3. any other part of the path, or value, that is not made of names and small numbers.
 
 Source: the webhook URLs of Slack, Discord, Microsoft Teams and Telegram, as gitleaks' rules have
-them; Matrix, client-server API (`access_token`). A topic of ntfy and a path of Matrix's Hookshot
-have no place of their own: 3 decides.
-Limits: what is made of names is no secret here, also if its owner means it as one, as the topic
-'storage-alerts'; nor are up to fifteen digits, nor what is shorter than six characters.
+them; Matrix, client-server API (`access_token`); ntfy, docs/publish.md (the topic is a password).
+Limits: what is made of names is no secret, also if its owner means it as one, but for a topic of
+three and more; nor are up to fifteen digits, nor what is shorter than six characters.
 """
 
 from __future__ import annotations
@@ -47,14 +46,21 @@ _UNPRONOUNCEABLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|q(?![u0-9])|j(?![aeiou
 _VOWEL = re.compile("[aeiouy]")
 _MAX_ABBREVIATION = 5
 """'btrfs', 'https': so short a name needs no vowel."""
+_PHRASE_NAMES = 3
+"""So many names in a row are no name that log messages have."""
 
 
-def secrets(path: str) -> tuple[str, ...]:
-    """Return what of a path with its query is a secret, as it is written there."""
+def secrets(path: str, *, is_topic: bool = False) -> tuple[str, ...]:
+    """Return what of a path with its query is a secret, as it is written there.
+
+    `is_topic`: its last part is a topic of ntfy, which is a password if it is no plain name.
+    """
     plain, _, query = path.partition("?")
     parts = [part for part in plain.split("/") if part]
     tokens = [token for place in _PLACES for token in place.findall(plain)]
     tokens += [part for part in parts if is_random(part)]
+    if is_topic and parts and len(_names(parts[-1])) >= _PHRASE_NAMES:
+        tokens.append(parts[-1])
     values = [pair.partition("=")[2] or pair for pair in query.split("&")]
     tokens += [value for value in values if is_random(value)]
     return tuple(dict.fromkeys((*named_values(path), *tokens)))

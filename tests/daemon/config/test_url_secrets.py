@@ -74,6 +74,14 @@ def test_what_is_made_of_words_and_small_numbers_is_no_secret(path: str) -> None
     assert secrets(path) == ()
 
 
+def test_a_topic_of_ntfy_is_a_secret_unless_it_is_a_plain_name() -> None:
+    """Three names are a passphrase; one or two are what log messages have."""
+    assert secrets("/quokka-wombat-topic", is_topic=True) == ("quokka-wombat-topic",)
+    assert secrets("/quokka-wombat-topic") == ()
+    for topic in ("/storage", "/storage-alerts"):
+        assert secrets(topic, is_topic=True) == ()
+
+
 @pytest.mark.parametrize(
     ("alphabet", "characters", "most_missed"),
     [
