@@ -305,10 +305,10 @@ class Delivery:
             batch = StateChanges(self._commits + 1, add=tuple(sent), remove=tuple(remove))
             self._write(batch, now)
 
-    def waits(self, now: float, realtime: Callable[[float], float]) -> dict[str, MailWait]:
+    def waits(self, now: float) -> dict[str, MailWait]:
         """Return by ID why each mail waits, and the Unix time of the next attempt."""
         mails = self._channels[MAIL]
-        return {} if mails.sender is None else mails.outbox.waits(now, realtime)
+        return {} if mails.sender is None else mails.outbox.waits(now, self._realtime)
 
     def step(self, now: float) -> None:
         """Send the next due notification to each receiver that is not being sent one.
@@ -428,21 +428,19 @@ class Delivery:
             ),
         ]
 
-    def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:
+    def line(self, destination: str, now: float) -> MailLine:
         """Return the mail queue's state, for 'iowarden status'."""
-        return self._channels[MAIL].line(destination, now, realtime)
+        return self._channels[MAIL].line(destination, now, self._realtime)
 
-    def receiver_lines(
-        self, now: float, realtime: Callable[[float], float]
-    ) -> tuple[MailLine, ...]:
+    def receiver_lines(self, now: float) -> tuple[MailLine, ...]:
         """Return the state of each receiver other than mail."""
         return (
             *(
-                channel.line(f"{channel.name} ({channel.destination})", now, realtime)
+                channel.line(f"{channel.name} ({channel.destination})", now, self._realtime)
                 for channel in self._active()
                 if channel.name != MAIL
             ),
-            *(state.line(now, realtime) for state in self._states.values()),
+            *(state.line(now, self._realtime) for state in self._states.values()),
         )
 
     def _active(self) -> list[Channel]:

@@ -20,7 +20,7 @@ from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from email.message import EmailMessage
 
     from iowarden.daemon.control.control_socket import ControlCommand
@@ -43,12 +43,10 @@ class StoredMails:
         self,
         mails: Delivery,
         directory: str,
-        realtime: Callable[[float], float],
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """`directory` is the Maildir, which need not exist; `realtime` returns Unix times."""
+        """`directory` is the Maildir, which need not exist."""
         self._mails = mails
-        self._realtime = realtime
         self._directory = directory
         self._maildir = PatientReader("the Maildir", "mails", patience_seconds)
 
@@ -59,7 +57,7 @@ class StoredMails:
             self._mails.retry(now, receiver)
             command.reply({"answer": {}})
             return
-        rows, waits = self._mails.rows(), self._mails.waits(now, self._realtime)
+        rows, waits = self._mails.rows(), self._mails.waits(now)
 
         def reply(mails: list[_Mail], note: str) -> None:
             mails = [*of_outbox(rows, waits), *mails]

@@ -185,7 +185,7 @@ class Service:
             parts.state, parts.sender, log, receivers, self._present, encode, clock.realtime
         )
         self._stored_mails = stored_mails.StoredMails(
-            self._mails, str(Path(parts.config.state_directory) / "Maildir"), clock.realtime
+            self._mails, str(Path(parts.config.state_directory) / "Maildir")
         )
         self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)
@@ -655,8 +655,8 @@ class Service:
             engine=self._engine,
             incidents=self._tracker.incidents.by_key,
             silences=self._command_handler.silences,
-            mail=self._mails.line(config.mail_destination, now, self._clock.realtime),
-            receivers=self._mails.receiver_lines(now, self._clock.realtime),
+            mail=self._mails.line(config.mail_destination, now),
+            receivers=self._mails.receiver_lines(now),
             unnotified=self._tracker.unnotified(now),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,

@@ -19,7 +19,7 @@ from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.notify import delivery, maildir, stored_mails
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.message import render
-from iowarden.daemon.notify.outbox import MailWait, Outbox
+from iowarden.daemon.notify.outbox import Outbox
 from iowarden.daemon.notify.retry import Fault, Hold
 from iowarden.daemon.notify.routes import ALL, RouteState
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
@@ -156,10 +156,6 @@ class Waiting(Outbox):
         super().__init__()
         self.restore([replace(row(0), created_realtime_seconds=created_seconds)], created_seconds)
 
-    def waits(self, now: float, realtime: object = None) -> dict[str, MailWait]:
-        """Return why it waits."""
-        return super().waits(now)
-
     def retry(self, now: float, receiver: str = "mail") -> None:
         """Retry it."""
         assert receiver == "mail"
@@ -174,7 +170,7 @@ def test_a_refused_mail_is_listed_with_its_reason_and_its_next_attempt(
     waiting = Waiting(now)
     hold = Hold(Fault.LOGIN, 1, now, now, "mail: 'mx1:587': AUTH: 535 no")
     waiting.routes.restore(RouteState({"": {ALL: hold}}))
-    stored = stored_mails.StoredMails(waiting, str(tmp_path), float)
+    stored = stored_mails.StoredMails(waiting, str(tmp_path))
     control = control_socket.Control(
         listen.bind(path := str(tmp_path / listen.FILE_NAME)),
         lambda command: stored.answer(command, now),
@@ -206,7 +202,7 @@ def test_a_refused_mail_is_listed_with_its_reason_and_its_next_attempt(
 def service(tmp_path: Path) -> Iterator[queue.SimpleQueue[Any]]:
     """The control socket of a service with one mail in the outbox and one in the Maildir."""
     deliver(tmp_path / "Maildir", mail(1))
-    stored = stored_mails.StoredMails(Waiting(), str(tmp_path / "Maildir"), float)
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path / "Maildir"))
     path = str(tmp_path / listen.FILE_NAME)
     control = control_socket.Control(
         listen.bind(path), lambda command: stored.answer(command, 0.0), lambda _: None, remove=path
@@ -283,7 +279,7 @@ def test_a_mail_that_cannot_be_parsed_is_no_disk_that_hangs(
 
     monkeypatch.setattr(stored_mails, "of_maildir", fail)
     replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float, 3600.0)
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), 3600.0)
     stored.answer(control_socket.ControlCommand("mail list", {}, "alice", replies.put), 0.0)
     note = replies.get(timeout=DEADLINE_SECONDS)["answer"].note
     assert note.startswith("the Maildir: bug: ")
@@ -297,7 +293,7 @@ def test_a_maildir_that_hangs_does_not_hide_the_outbox(
     hung, go_on = socket.socketpair()
     monkeypatch.setattr(stored_mails, "of_maildir", lambda _: [*hung.recv(1)])
     replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float, 0.05)
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), 0.05)
     for _ in range(2):
         stored.answer(control_socket.ControlCommand("mail list", {}, "alice", replies.put), 0.0)
     notes = {replies.get(timeout=DEADLINE_SECONDS)["answer"].note for _ in range(2)}
