@@ -131,6 +131,31 @@ def test_a_server_is_tried_at_once_if_its_address_or_its_login_changed(
     assert corrected_servers(before, after) == corrected
 
 
+def test_reloads_do_not_send_a_refused_password_again(tmp_path: Path) -> None:
+    """Four while a mail waits are four log-ins less; another password in the file is sent."""
+    live = Live(tmp_path)
+    password = tmp_path / "password"
+    password.write_text("not-the-right-one")
+    password.chmod(0o600)
+    with smtp_server(password="the-right-one") as (port, _), watched(tmp_path, live) as host:
+        login = f"port: {port}, user: iowarden, password_file: {password}"
+        change(host, (f"port: {host.port}", login), ("", "log_level: debug\n"))
+        reload(host)
+        host.wait_only(20)
+        live.degrade()
+        host.wait_only(60)
+        attempts = host.program.text().count(": attempt ")
+        assert attempts
+        for _ in range(4):
+            reload(host)
+            host.wait_only(8)
+        assert host.program.text().count(": attempt ") == attempts
+        password.write_text("neither-this-one")
+        reload(host)
+        host.wait_only(8)
+        assert host.program.text().count(": attempt ") == attempts + 1
+
+
 def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> None:
     """An override is in force from the next evaluation on, and ends as it began."""
     live = Live(tmp_path)
