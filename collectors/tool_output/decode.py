@@ -65,9 +65,9 @@ def session(content: bytes) -> str:
             raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
     if len(_CONTROLS.findall(text)) > _MAX_CONTROLS * len(text):
         raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+    text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
-    text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     return rejoined(_unquoted(text))
 
 
