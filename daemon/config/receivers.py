@@ -12,6 +12,7 @@ import enum
 import ipaddress
 import re
 import urllib.parse
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -117,12 +118,11 @@ class ReceiverConfig:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the texts that no output may have: what of the contents of its files is secret."""
-        urls = self.urls if self.url_file else ()
         is_topic = self.type is ReceiverType.NTFY
-        of_urls = [
-            part for url in urls for part in url_secrets.secrets(url.path, is_topic=is_topic)
-        ]
-        return tuple(filter(None, (self.secret, self.token, self.password, *of_urls)))
+        names = url_secrets.TOPIC_NAMES if is_topic else url_secrets.PASSPHRASE_NAMES
+        urls = self.urls if self.url_file else ()
+        of_urls = (url_secrets.secrets(url.path, passphrase_names=names) for url in urls)
+        return tuple(filter(None, (self.secret, self.token, self.password, *chain(*of_urls))))
 
     @property
     def messages(self) -> bool:

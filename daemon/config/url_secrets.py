@@ -9,8 +9,8 @@ the journal, and a token mistaken for a name would be shown. A secret is
 
 Source: the webhook URLs of Slack, Discord, Microsoft Teams and Telegram, as gitleaks' rules have
 them; Matrix, client-server API (`access_token`); ntfy, docs/publish.md (the topic is a password).
-Limits: what is made of names is no secret, also if its owner means it as one, but for a topic of
-three and more; nor are up to fifteen digits, nor what is shorter than six characters.
+Limits: what is made of a few names is no secret, also if its owner means it as one, nor are up to
+fifteen digits, nor what is shorter than six characters.
 """
 
 from __future__ import annotations
@@ -46,21 +46,24 @@ _UNPRONOUNCEABLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|q(?![u0-9])|j(?![aeiou
 _VOWEL = re.compile("[aeiouy]")
 _MAX_ABBREVIATION = 5
 """'btrfs', 'https': so short a name needs no vowel."""
-_PHRASE_NAMES = 3
-"""So many names in a row are no name that log messages have."""
+PASSPHRASE_NAMES = 4
+"""So many names in a row are no name that log messages have; three may be a host's."""
+TOPIC_NAMES = 3
+"""Of a topic of ntfy, which is a password."""
 
 
-def secrets(path: str, *, is_topic: bool = False) -> tuple[str, ...]:
+def secrets(path: str, *, passphrase_names: int | None = None) -> tuple[str, ...]:
     """Return what of a path with its query is a secret, as it is written there.
 
-    `is_topic`: its last part is a topic of ntfy, which is a password if it is no plain name.
+    `passphrase_names`: a part of the path of so many names and more is one as well, if it is no
+    name of a host.
     """
     plain, _, query = path.partition("?")
     parts = [part for part in plain.split("/") if part]
     tokens = [token for place in _PLACES for token in place.findall(plain)]
     tokens += [part for part in parts if is_random(part)]
-    if is_topic and parts and len(_names(parts[-1])) >= _PHRASE_NAMES:
-        tokens.append(parts[-1])
+    if passphrase_names is not None:
+        tokens += [p for p in parts if "." not in p and len(_names(p)) >= passphrase_names]
     values = [pair.partition("=")[2] or pair for pair in query.split("&")]
     tokens += [value for value in values if is_random(value)]
     return tuple(dict.fromkeys((*named_values(path), *tokens)))

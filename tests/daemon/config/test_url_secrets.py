@@ -74,12 +74,19 @@ def test_what_is_made_of_words_and_small_numbers_is_no_secret(path: str) -> None
     assert secrets(path) == ()
 
 
-def test_a_topic_of_ntfy_is_a_secret_unless_it_is_a_plain_name() -> None:
-    """Three names are a passphrase; one or two are what log messages have."""
-    assert secrets("/quokka-wombat-topic", is_topic=True) == ("quokka-wombat-topic",)
-    assert secrets("/quokka-wombat-topic") == ()
+def test_several_names_in_a_row_are_a_passphrase(tmp_path: Path) -> None:
+    """Four in a path, three in a topic of ntfy; fewer are what log messages have, as hosts'."""
+
+    def learnt(kind: str, path: str) -> tuple[str, ...]:
+        return load_config(loaded(tmp_path, f"https://x.example.com{path}", kind)).redactor.secrets
+
+    assert learnt("webhook", "/hidden-path-of-the-hook") == ("hidden-path-of-the-hook",)
+    assert learnt("ntfy", "/quokka-wombat-topic") == ("quokka-wombat-topic",)
+    for path in ("/storage", "/storage-alerts", "/storage-server-node12", "/n1.west.example.com"):
+        assert learnt("webhook", path) == ()
     for topic in ("/storage", "/storage-alerts"):
-        assert secrets(topic, is_topic=True) == ()
+        assert learnt("ntfy", topic) == ()
+    assert secrets("/hidden-path-of-the-hook") == (), "it may stand in the configuration"
 
 
 @pytest.mark.parametrize(
