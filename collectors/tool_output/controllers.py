@@ -61,6 +61,8 @@ def parse_controllers(
         text = _with_heads(text, commands or {})
     if kind is Tool.ARCCONF:
         text = _with_sections(text)
+    if kind is Tool.SSACLI and not _SSACLI_HEAD.search(text):
+        text = f"Smart Array in Slot unknown\n{text}"
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece(piece, found, log=log)
@@ -164,6 +166,7 @@ _SECTIONS = {
         r"^[ \t]*Device #\d{1,4}[ \t]*$", re.MULTILINE | re.ASCII
     ),
 }
+_SSACLI_HEAD = lazy_pattern(r" in (?:Chassis )?Slot \w|Another instance|^ *Error", re.MULTILINE)
 _CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
 _ALARM_ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})[ \t]+\[", re.MULTILINE | re.ASCII)
 _TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t])", re.MULTILINE)

@@ -152,7 +152,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Tool.ARCCONF: r"^Controllers [Ff]ound: \d"
         r"|^[ \t]*(?:Logical [Dd]evice|Physical Device) information|^Logical [Dd]evice number \d",
-        Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
+        Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) "
+        r"|^ {2,}(?:Battery/Capacitor (?:Count|Status)|Cache Board Present): ",
         Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
         Tool.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S"
         r"|^[ \t]*(?:Areca CLI, Version|CLI> |ErrMsg: |(?:#|Num)[ \t]+Name[ \t]+Disks[ \t])"

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _GB = 1000
+_VOLUME_GB = 1024
+"""Disks have decimal sizes, volumes binary ones: one of 35,132 cylinders with 255 heads and 32
+sectors, which are 146.8 * 10^9 bytes, is '136.70 GB', and a volume of a disk of '1 TB' '931.5 GB'.
+"""
 _CONTROLLER_STATES = {
     "ok": ComponentHealth.OK,
     "failed": ComponentHealth.FAILED,
@@ -392,7 +396,7 @@ def _begin_volume(card: _SsacliDraft, number: str, inner: str, state: str | None
         state=_state(state or word, _VOLUME_STATES),
         level=output.excerpt(level.removeprefix("RAID ")),
         parent=card.group,
-        size_bytes=_size(size),
+        size_bytes=_size(size, _VOLUME_GB),
     )
     if inner or name not in card.volumes:
         card.volumes[name] = array
@@ -487,7 +491,7 @@ def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
 
 _OF_VOLUME: dict[str, Callable[[ControllerArray, str], ControllerArray]] = {
     "status": lambda volume, value: replace(volume, state=_state(value, _VOLUME_STATES)),
-    "size": lambda volume, value: replace(volume, size_bytes=_size(value)),
+    "size": lambda volume, value: replace(volume, size_bytes=_size(value, _VOLUME_GB)),
     "fault tolerance": lambda volume, value: replace(volume, level=output.excerpt(value)),
     "unique identifier": lambda volume, value: replace(volume, serial=output.excerpt(value)),
     "logical drive label": lambda volume, value: replace(volume, label=output.excerpt(value)),
@@ -649,5 +653,5 @@ def _slot(place: str) -> str:
     return " ".join(f"{name} {part}" for name, part in zip(names, parts, strict=True))
 
 
-def _size(text: str) -> int | None:
-    return output.size_bytes(text, _GB) or None
+def _size(text: str, unit: int = _GB) -> int | None:
+    return output.size_bytes(text, unit) or None

@@ -162,3 +162,35 @@ def test_names_of_damaged_files_are_whole() -> None:
     assert shown
     assert set(shown) <= set(names)
     assert "zpool status -v" in alert.text
+
+
+CACHE = """\
+   Cache Board Present: True
+   Cache Status: {cache}
+   Battery/Capacitor Count: 1
+   Battery/Capacitor Status: {battery}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cache", "battery", "status"),
+    [("OK", "OK", 0), ("Temporarily Disabled", "Failed (Replace Batteries/Capacitors)", 1)],
+)
+def test_the_cache_of_a_smart_array_without_its_heading(
+    cache: str, battery: str, status: int
+) -> None:
+    """Which slot it is in is not in the text, and is not guessed."""
+    explained = read(CACHE.format(cache=cache, battery=battery))
+    assert (explained.kind, explained.status, explained.unparsed) == ("ssacli", status, ())
+    assert explained.objects[0].name == "hp slot unknown"
+
+
+@pytest.mark.parametrize(("word", "status"), [("No", 2), ("Yes", 1)])
+def test_disks_of_arcconf_chosen_by_grep(word: str, status: int) -> None:
+    """Without its place a row is no disk; that it has a SMART error is a fault all the same."""
+    rows = (
+        "      Device #0\n         State                              : Online\n"
+        f"         S.M.A.R.T.                         : {word}\n"
+    )
+    text = f"root@old:~# ./arcconf getconfig 1 pd | egrep 'Device #|State|S.M.A.R.T'\n{rows}"
+    assert read(text).status == status

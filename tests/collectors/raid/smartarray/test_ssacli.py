@@ -211,7 +211,7 @@ def test_words_for_a_logical_drive(
     assert (found.state.health, found.state.done_ratio) == (health, done_ratio)
     assert (found.level, found.size_bytes, found.parent) == (
         "6 (ADG)",
-        1_090_000_000_000,
+        round(1.09 * 2**40),
         "array A",
     )
 

@@ -157,7 +157,7 @@ def test_controllers_their_caches_and_batteries(
         ("154/logicaldrive.slot0", "hp slot 0", "1+0", 17.0),
         ("hpacucli.slot.logicaldrive.all.show", "hp slot 0", "1", 68.3),
         ("issue106/logical.status", "hp slot 0", "1", 558.9),
-        ("issue139/logicaldrive", "hp slot 0b", "5", 10_900),
+        ("issue139/logicaldrive", "hp slot 0b", "5", 10.9 * 1024),
         ("issue157/controller.slot=0.logicaldrive.all.show", "hp slot 0", "1", 67.8),
     ],
 )
@@ -169,7 +169,7 @@ def test_logical_drives_that_are_well(
     assert (found.name, ill(found)) == (controller, {})
     (drive,) = found.arrays
     assert (drive.name, drive.parent, drive.level) == ("logical drive 1", "array A", level)
-    assert drive.size_bytes == round(size_gigabytes * 1e9)
+    assert drive.size_bytes == pytest.approx(size_gigabytes * 2**30, abs=1)
 
 
 def test_the_logical_drive_that_lost_a_disk() -> None:
