@@ -77,6 +77,13 @@ FILE_SYSTEMS = (
     # two lines that name no device, of OCFS2 and JFS: ocfs2/super.c:2539, jfs/jfs_logmgr.c:2189
     FileSystem("others", r"On-disk (?=corruption discovered)|lbmIODone: (?=I/O error)", ""),
     FileSystem("vdo", r"kvdo\d*(?::\w+)?: ", "kvdo 6, 8: uds/logger.c, printed with its thread"),
+    # Without space, memory, quota or permission to write: no error of the file.
+    FileSystem("quota", rf"Quota (?P<error>error) {_AT}: (?!\w+: Error -(?:12|28|30|122)\b)",
+               "quota/dquot.c, __quota_error"),
+    FileSystem("minix", r"(?P<error>minix)_(?:free|new|count_free)_\w+(?: \((?P<device>[\w!.-]+):"
+               r"\d+\))?: ", "minix/bitmap.c"),
+    FileSystem("sysv", r"(?P<error>sysv)_(?:free|new|read|count_free)_\w+: ", "sysv/balloc.c"),
+    FileSystem("efs", r"(?:EFS|efs): (?=.*?(?P<error>failed at block|corrupt))", "efs/inode.c"),
     FileSystem("others", r"(?:hfs|hfsplus|omfs|cramfs|qnx[46]|romfs|BFS-fs|MINIX-fs|minix): ",
                "pr_fmt, or the text of printk"),
 )  # fmt: skip
@@ -123,7 +130,7 @@ LEADS = (
     *("EROFS", "kvdo", "On", "lbmIODone"),
     *("UBIFS", "ubi", "bcachefs", "zonefs", "affs", "hpfs", "jffs", "befs", "hfs", "hfsplus"),
     *("UFS", "ADFS", "NTFS", "HPFS", "metapage", "Kernel"),
-    *("omfs", "cramfs", "qnx", "romfs", "BFS", "MINIX", "minix"),
+    *("omfs", "cramfs", "qnx", "romfs", "BFS", "MINIX", "minix", "sysv", "EFS", "efs", "Quota"),
 )
 """First words of these lines. 'ufs' is a driver, too, and not among them."""
 _TRIED_OUT = lazy_pattern(

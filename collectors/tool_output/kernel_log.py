@@ -36,7 +36,8 @@ GRAVE = (
 _TROUBLE = lazy_pattern(
     rf"{kernel_drivers.FAULT}|{GRAVE}|(?i:\b(?:offlin\w*|dead|fault\w*|hung|unrecover\w*|will reset"
     r"|critical|down|closed|suspended|gone|unreachable|evicted|blocklisted|blacklisted|fenced)\b"
-    r"|\bbroke\b|nonexist|non-exist|truncated|needs? fsck|past end|outside the|\berr[:=])",
+    r"|\bbroke\b|undefined behaviou?r|no lower data"
+    r"|nonexist|non-exist|truncated|needs? fsck|past end|outside the|\berr[:=])",
     re.ASCII,
 )
 """Words of a fault, or of storage that is not reached: all that a line without a level has."""

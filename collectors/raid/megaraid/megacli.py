@@ -443,6 +443,8 @@ def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
     sata = block.get("pd type", "") == "SATA"
     serial, model, revision = _inquiry(block.get("inquiry data", ""), sata=sata)
     firmware = block.get("device firmware level", revision)
+    if not sata:
+        serial, model = _squeezed(block.get("inquiry data", ""), firmware) or (serial, model)
     return PhysicalDisk(
         slot=slot or f"device {output.printable(number)}",
         state=_disk_state(block, counts.get("predictive failure", 0), odd),
@@ -525,6 +527,17 @@ def _inquiry(text: str, *, sata: bool) -> tuple[str, str, str]:
     vendor, model, revision = (text[:8].strip(), text[8:24].strip(), text[24:28].strip())
     serial = text[28:].strip()
     return serial, (model if vendor in {"", "ATA"} else f"{vendor} {model}"), revision
+
+
+def _squeezed(text: str, firmware: str) -> tuple[str, str] | None:
+    """Return serial number and model of 'Inquiry Data' whose blanks a paste squeezed; else None.
+
+    The firmware stands before the serial number, and is known from a line of its own.
+    """
+    at = text.find(firmware, 8) if firmware else -1
+    if at < 0 or text[24 : 24 + len(firmware)] == firmware or "  " in text.strip():
+        return None
+    return text[at + len(firmware) :].strip(), text[:at].strip().removeprefix("ATA ")
 
 
 def parse_battery(text: str) -> Battery:

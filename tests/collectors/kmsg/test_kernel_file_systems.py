@@ -56,6 +56,12 @@ FINDINGS = (
     ("OCFS2: ERROR (device dm-4): ocfs2_read_blocks: bad bitmap", CRITICAL),
     ("OCFS2: abort (device dm-4): ocfs2_start_trans: Detected aborted journal", CRITICAL),
     ("On-disk corruption discovered. Please run fsck.ocfs2", CRITICAL),
+    ("Quota error (device sdq1): v2_read_header: Failed header read: expected=8 got=0", CRITICAL),
+    ("minix_free_block (sdq1:33): bit already cleared", CRITICAL),
+    ("minix_free_inode: bit 12 already cleared", CRITICAL),
+    ("sysv_free_block: trying to free block not in datazone", CRITICAL),
+    ("EFS: bread() failed at block 12", CRITICAL),
+    ("EFS: read_inode(): failed at block 9", CRITICAL),
     ("ERROR: (device sdq1): xtSearch: XT_GETPAGE: xtree page corrupt", CRITICAL),
     ("NILFS error (device sdq1): nilfs_lookup: deleted inode", CRITICAL),
     ("exFAT-fs (sdq1): error, bogus i_size", CRITICAL),
@@ -153,3 +159,28 @@ def test_an_ordinary_line_of_these_is_nothing(text: str) -> None:
     (line,) = parse_text(f"[ 12.500000] {text}\n")
     assert kernel_events.classify(kernel_classifier.Classifier(), line)[1] == ()
     assert not any(each.line for each in parse_kernel_log(f"[ 12.500000] {text}\n").unparsed)
+
+
+@pytest.mark.parametrize("code", [12, 28, 30, 122])
+def test_a_quota_without_space_is_no_damage(code: int) -> None:
+    """No memory, no space, read-only, over quota: the quota file itself is not wrong."""
+    text = f"Quota error (device sdq1): qtree_write_dquot: Error -{code} occurred while creating"
+    assert parse_kernel_log(f"[  100.000001] {text} quota\n").events == ()
+
+
+IN_USE = (
+    "overlayfs: upperdir is in-use as upperdir/workdir of another mount, accessing files from"
+    " both mounts will result in undefined behavior."
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        IN_USE,
+        "overlayfs: metacopy with no lower data found - abort lookup",
+    ],
+)
+def test_a_line_of_overlayfs_with_a_wrong_mount_is_noted(text: str) -> None:
+    """It has no class of its own, and is not 'no event' either."""
+    assert parse_kernel_log(f"[  100.000001] {text}\n").unparsed != ()

@@ -194,3 +194,61 @@ def test_disks_of_arcconf_chosen_by_grep(word: str, status: int) -> None:
     )
     text = f"root@old:~# ./arcconf getconfig 1 pd | egrep 'Device #|State|S.M.A.R.T'\n{rows}"
     assert read(text).status == status
+
+
+PDLIST = """\
+Adapter #0
+
+Enclosure Device ID: 32
+Slot Number: 5
+Device Id: 13
+PD Type: SAS
+Firmware state: Online, Spun Up
+Device Firmware Level: GS0D
+Inquiry Data: {inquiry}
+
+Exit Code: 0x00
+"""
+
+
+@pytest.mark.parametrize(
+    "inquiry",
+    ["SEAGATE ST2000NM0001    GS0DZ1P2YYBB            ", "SEAGATE ST2000NM0001 GS0DZ1P2YYBB"],
+)
+def test_the_serial_number_in_squeezed_inquiry_data(inquiry: str) -> None:
+    """Its columns are fixed, unless a web page made one blank of several."""
+    (disk,) = [o for o in read(PDLIST.format(inquiry=inquiry)).objects if o.type == "disk"]
+    assert (disk.details["serial"], disk.details["model"]) == ("Z1P2YYBB", "SEAGATE ST2000NM0001")
+
+
+UNSUPPORTED = """\
+Controller = 0
+Status = Failure
+Description = None
+
+Detailed Status :
+===============
+
+----------------------------------------------
+Ctrl Status Property ErrMsg             ErrCd
+----------------------------------------------
+   0 Failed -        {error} 255
+----------------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [("Un-supported Command", 0), ("Device not found    ", 2)]
+)
+def test_an_adapter_without_a_cache_fails_to_show_it(error: str, status: int) -> None:
+    """What a plain adapter cannot have is not unread; another failure is."""
+    disks = (
+        "PD LIST :\n=======\n\n" + "-" * 70 + "\n"
+        "EID:Slt DID State DG     Size Intf Med SED PI SeSz Model        Sp Type\n"
+        + "-"
+        * 70
+        + "\n"
+        "0:0       0 JBOD   - 3.637 TB SAS  HDD N   N  512B ACME-1       U  -\n" + "-" * 70 + "\n"
+    )
+    text = f"$ storcli /c0/eall/sall show\n{disks}\n$ storcli /c0/cv show\n"
+    assert read(text + UNSUPPORTED.format(error=error)).status == status
