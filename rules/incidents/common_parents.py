@@ -79,6 +79,9 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         subjects = frozenset(each.subject for each in (*group, *blamed))
         if not group or any(subjects <= others for others in causes):
             continue
+        shelves = [own.subject for others, own in causes.items() if others < subjects]
+        if parent not in reset and _is_of_shelves(group, parent, shelves, graph):
+            continue
         if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
             continue
         cause = group[0]
@@ -99,6 +102,23 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         if cause.subject == FABRIC_KEY:
             found |= dict.fromkeys(_lost_sessions(group, every, graph), cause)
     return found, [cause for cause in causes.values() if cause.subject.startswith(ADAPTER)]
+
+
+def _is_of_shelves(
+    group: Sequence[Fact], parent: str, shelves: Iterable[str], graph: StorageGraph
+) -> bool:
+    """Whether disks failed because of shelves alone, and others of their adapter differently.
+
+    One that is slow while another shelf is away has a fault of its own. One that is away as well
+    is the first of those that the adapter takes with it.
+    """
+    of_shelves = frozenset[str]().union(*(graph.parents.get(shelf, ()) for shelf in shelves))
+    elsewhere = graph.parents.get(parent, frozenset()) - of_shelves
+    others = [each for each in group if each.subject in elsewhere]
+    kinds = {each.what.fault for each in group if each.subject in of_shelves}
+    is_alike = any(each.what.fault in kinds for each in others)
+    fewest = min(TOGETHER_DISKS, len(elsewhere))
+    return bool(of_shelves) and not is_alike and len(others) < fewest
 
 
 def _lost_sessions(

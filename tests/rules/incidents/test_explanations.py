@@ -217,6 +217,17 @@ def test_disks_of_one_shelf_are_its_expander_and_of_two_shelves_their_adapter() 
     assert failing(Fault.GONE, (0, 0.0), (1, 40.0), (2, 61.0)) == {"disk 0", "disk 1", "disk 2"}
 
 
+def test_a_disk_that_is_slow_while_another_shelf_is_away_has_a_fault_of_its_own() -> None:
+    """The shelf lost its power two minutes ago; the adapter is well. Three disks are its fault."""
+    gone = [fact(Fault.GONE, f"disk {n}", 15.0 * n, "host1") for n in range(6)]
+    slow = [fact(Fault.SLOW, f"disk {n}", 200.0, "host1") for n in (8, 9, 10)]
+    found = common_parents.explained([*gone, slow[0]], SHELVES)
+    assert {found[each.key].subject for each in gone} == {"adapter expander-1:0"}
+    assert slow[0].key not in found
+    found = common_parents.explained([*gone, *slow], SHELVES)
+    assert {found[each.key].subject for each in (*gone, *slow)} == {"adapter host1"}
+
+
 def test_a_disk_that_hung_alone_made_both_shelves_wait_and_one_that_is_gone_made_none_go() -> None:
     """The host handles the error of disk 0 for all of its disks."""
     others = [(n, 30.0) for n in (1, 2, 6, 7, 8)]
