@@ -280,7 +280,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
 
 
 def _is_unsupported(text: str) -> bool:
-    """Whether storcli only reports that this controller has not what was asked for: no error."""
+    """Whether storcli only reports that this controller lacks the requested part: no error."""
     try:
         answers = storcli_answer.parse_answers(text)
     except ParseError:
