@@ -27,6 +27,7 @@ PACKAGES = ("collectors", "rules", "daemon")
 
 NAMES: dict[str, str] = {
     "_xn": "a value in a unit test of Prometheus's rules",
+    "access_token": "a parameter of a URL",
     "ack": "a command",
     "as_bytes": "of the standard library's EmailMessage",
     "axn": "a value in a unit test of Prometheus's rules",
@@ -41,7 +42,6 @@ NAMES: dict[str, str] = {
     "raid_level": "an attribute in sysfs",
     "regexp.MustCompile": "a function of Go",
     "sas_address": "an attribute in sysfs",
-    "test": "a command",
 }
 """Names in backticks that no code has, and whose they are."""
 

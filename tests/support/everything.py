@@ -31,7 +31,7 @@ IN_SYNC = ("in_sync",)
 USUAL = frozenset(
     "awk blockdev cat dd df dmesg du echo find findmnt for done fallocate fstrim grep head iowarden"
     " journalctl kill losetup ls lsblk mkswap chmod mount ps rm runuser sed sort swapon sysctl"
-    " systemctl tail touch udevadm umount test".split()
+    " systemctl systemd-cgtop tail touch udevadm umount test".split()
 )
 """Of coreutils, util-linux, grep, mawk, procps, systemd, udev, and of the shell."""
 VENDORS = frozenset(

@@ -122,6 +122,7 @@ def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Pa
     live.degrade(0)
     live.change({"/sys/block/sda/device/timeout": "2\n"})
     with watched(tmp_path, live, initial_report=True) as host:
+        assert host.wait(3) == []
         live.hang("sda")
         (hang,) = host.wait(45)
         (report,) = host.wait(35)
