@@ -514,3 +514,16 @@ class Program(_Written):
             self.process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(DEADLINE_SECONDS)
+
+
+@contextlib.contextmanager
+def with_hung_disk(directory: Path) -> Iterator[Played]:
+    """Run the service on a machine with a hung disk; it has seen the whole recording."""
+    feed = Feed(recorded("hung-disk"), directory / "feed")
+    program = Played(directory, feed)
+    feed.give(1)
+    program.start()
+    feed.give()
+    program.caught_up()
+    yield program
+    program.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from support.program import Feed, Played, recorded
+from support.program import Played, with_hung_disk
 
 from iowarden.daemon.check import plugin
 from iowarden.daemon.cli import main
@@ -126,15 +126,8 @@ def test_checkmk_gets_its_own_format() -> None:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """The service on a machine with a hung disk."""
-    directory = tmp_path_factory.mktemp("plugin")
-    feed = Feed(recorded("hung-disk"), directory / "feed")
-    program = Played(directory, feed)
-    feed.give(1)
-    program.start()
-    feed.give()
-    program.caught_up()
-    yield program
-    program.close()
+    with with_hung_disk(tmp_path_factory.mktemp("plugin")) as program:
+        yield program
 
 
 def test_a_hung_disk_is_critical(played: Played) -> None:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from support.program import Feed, Played, recorded
+from support.program import Played, with_hung_disk
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.control.documents import AlertLine
@@ -33,15 +33,8 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """The service on a machine with a hung disk."""
-    directory = tmp_path_factory.mktemp("explain")
-    feed = Feed(recorded("hung-disk"), directory / "feed")
-    program = Played(directory, feed)
-    feed.give(1)
-    program.start()
-    feed.give()
-    program.caught_up()
-    yield program
-    program.close()
+    with with_hung_disk(tmp_path_factory.mktemp("explain")) as program:
+        yield program
 
 
 def explained(home: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.program import Feed, Played, recorded, run
+from support.program import Feed, Played, recorded, run, with_hung_disk
 
 from iowarden.daemon.cli.main import full_parser
 from iowarden.daemon.reference import json_output
@@ -33,15 +33,8 @@ NEEDS_MORE = {"disk history", "mail show", "trace", "locate", "top", "explain", 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """The service on a machine with a hung disk."""
-    directory = tmp_path_factory.mktemp("json")
-    feed = Feed(recorded("hung-disk"), directory / "feed")
-    program = Played(directory, feed)
-    feed.give(1)
-    program.start()
-    feed.give()
-    program.caught_up()
-    yield program
-    program.close()
+    with with_hung_disk(tmp_path_factory.mktemp("json")) as program:
+        yield program
 
 
 def with_json(parser: argparse.ArgumentParser) -> Iterator[str]:
