@@ -28,6 +28,7 @@ from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
+    SIGNS,
     Finding,
     LocatedEvent,
     Parsed,
@@ -61,7 +62,7 @@ def parse_controllers(
         text = _with_heads(text, commands or {})
     if kind is Tool.ARCCONF:
         text = _with_sections(text)
-    if kind is Tool.SSACLI and not _SSACLI_HEAD.search(text):
+    if kind is Tool.SSACLI and SIGNS[kind].search(text) and not _SSACLI_HEAD.search(text):
         text = f"Smart Array in Slot unknown\n{text}"
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MAX_OUTPUTS):
