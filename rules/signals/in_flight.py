@@ -63,7 +63,7 @@ class Counted(NamedTuple):
     working_samples: int = 0
     is_first: bool = False
     """Whether the window began with the first sample of all: what it had in flight may have leaked
-    before that."""
+    before that. A disk that is plugged in later counts from 0."""
 
 
 _NONE = Counted(0)
@@ -76,8 +76,12 @@ def step(
     blocks: Mapping[str, BlockIo],
     names: Iterable[str],
     leaked: Mapping[str, int] | None = None,
+    *,
+    is_start: bool = False,
 ) -> dict[str, Counted]:
     """Return the state after a sample. `leaked`: stored number per device, for the first sample.
+
+    `is_start`: it is the first sample of all devices.
 
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
@@ -95,7 +99,7 @@ def step(
             continue
         before, total = state.get(name), block.completed_total
         if before is None or total < before.total:
-            before = _began(now, block, (leaked or {}).get(name, 0))._replace(is_first=True)
+            before = _began(now, block, (leaked or {}).get(name, 0))._replace(is_first=is_start)
         elif not before.floor or now < before.at_seconds:
             before = _began(now, block, before.leaked)
         elif total != before.total:

@@ -110,6 +110,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     (directory / "rules.d").mkdir()
     (directory / "rules.d/mine.yaml").write_text(NOTE)
     with watched(directory, live) as on:
+        on.wait_only(3.0)  # what is in flight at the first sample may have leaked
         live.change(hostile_files())
         on.wait_only(120.0)
         yield on

@@ -134,7 +134,8 @@ def step(
                 recalled, leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
                 if recalled is not None:
                     known[name] = recalled
-    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
+    is_start = not state.kinds.limits
+    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, is_start=is_start)
     devices: dict[str, DeviceProgress] = {}
     waits = {name for name, each in counted.items() if blocks[name].in_flight > each.leaked}
     for name, paths in kinds.maps.items():
