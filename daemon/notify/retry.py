@@ -80,8 +80,8 @@ its length.
 """
 _TRANSIENT = frozenset({Fault.UNREACHABLE, Fault.DEFERRED, Fault.REFUSED})
 _FLAPPING = _TRANSIENT | {Fault.BUSY}
-_LOGINS = frozenset({Fault.LOGIN, Fault.LOGIN_LATER})
-NOT_RELOADED = _LOGINS | {Fault.PAUSED}
+LOGINS = frozenset({Fault.LOGIN, Fault.LOGIN_LATER})
+NOT_RELOADED = LOGINS | {Fault.PAUSED}
 """A reload ends none of these where the server, and what is sent to it, are the same as before."""
 
 MAX_REFUSED_SECONDS = 5 * DAY
@@ -165,7 +165,7 @@ def smtp_verdict(step: str, code: int, text: str) -> Verdict:
     enhanced = enhanced_code(text)
     fault = _smtp_fault(step, code, enhanced, text)
     # 530 demands encryption or a log-in, at any command, of any mail: RFC 3207, 4; RFC 4954, 6.
-    if code in {421, 530} or fault in _LOGINS:
+    if code in {421, 530} or fault in LOGINS:
         return Verdict(Scope.SERVER, fault)
     if step in _OF_MESSAGE or (step == "MAIL FROM" and fault is Fault.CONTENT):
         return Verdict(Scope.MESSAGE, fault)
@@ -312,7 +312,7 @@ def flapping_seconds(hold: Hold, healed_seconds: float) -> float:
 
 def critical_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:
     """Return when a new critical message may try a server with a hold; ANYTIME: at once."""
-    logins = (hold.tried_seconds + HOUR for hold in holds if hold.fault in _LOGINS)
+    logins = (hold.tried_seconds + HOUR for hold in holds if hold.fault in LOGINS)
     return max(free_seconds(tries), _login_seconds(holds, tries), *logins)
 
 
@@ -338,6 +338,11 @@ def free_seconds(tries: tuple[float, ...], budget: tuple[tuple[int, float], ...]
     # What the second one was early is divided among those that follow.
     spacing = max(_SPACING_SECONDS, (seconds - min(gaps)) / (number - 1)) if gaps else MINUTE
     return max(tries[-1] + spacing, *(_nth_last(tries, *limit) for limit in budget))
+
+
+def has_budget(tries: tuple[float, ...], now: float) -> bool:
+    """Whether a server may be tried again, however short ago it was tried last."""
+    return all(_nth_last(tries, *limit) <= now for limit in BUDGET)
 
 
 def _login_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:

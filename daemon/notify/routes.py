@@ -82,6 +82,8 @@ class Routes:
         """Start with every route open."""
         self._holds: dict[tuple[str, str], Hold] = {}
         self._tries: dict[str, tuple[float, ...]] = {}
+        self._reloaded: set[str] = set()
+        """Refusing servers that were not tried since a reload."""
         self._healed: dict[str, float] = {}
         self._refusing: set[str] = set()
         """Servers that refused a message and accepted none since."""
@@ -129,6 +131,8 @@ class Routes:
         holds = self.holds(server, recipient, sending.message_id)
         is_refusing = server in self._refusing or any(h.fault not in UNCOUNTED for h in holds)
         tries = self._tries.get(server, ()) if is_refusing else ()
+        if server in self._reloaded and retry.has_budget(tries, now):
+            tries = ()
         is_given_up = self._is_given_up(sending, holds, now)
         healed = self._healed_seconds(server, recipient)
         scheduled = NEVER if is_given_up else retry.scheduled_seconds(holds, tries, healed)
@@ -263,6 +267,7 @@ class Routes:
 
     def _count_refusal(self, server: str, now: float) -> None:
         self._tries[server] = (*self._tries.get(server, ()), now)[-retry.MAX_TRIES :]
+        self._reloaded.discard(server)
         self.changes += 1
 
     def _open(self, server: str, subject: str) -> bool:
@@ -299,10 +304,14 @@ class Routes:
         """Let everything be tried now: an administrator may have corrected it.
 
         `corrected` are the servers whose address or login is another one now. The others keep their
-        history: the same password, sent at each reload, would lock the account.
+        history: the same password, sent at each reload, would lock the account. But for a refused
+        login one attempt need not wait for the time between two: the server itself may have been
+        corrected.
         """
         self._refusing = {server for server in self._refusing if server not in corrected}
         self._tries = {name: at for name, at in self._tries.items() if name not in corrected}
+        logins = {server for (server, _), hold in self._holds.items() if hold.fault in retry.LOGINS}
+        self._reloaded = self._tries.keys() - logins
         for (server, subject), hold in list(self._holds.items()):
             is_bound = server not in corrected and hold.fault in retry.NOT_RELOADED
             if hold.fault not in retry.MAYBE_TAKEN and not is_bound:

@@ -450,6 +450,11 @@ def test_reloads_at_a_server_that_refuses_stay_below_what_fail2ban_bans() -> Non
         assert max(sum(at <= other < at + seconds for other in tries) for at in tries) <= limit
 
 
+def test_a_reload_tries_at_once_what_a_server_refused() -> None:
+    """The server was corrected, not iowarden's configuration: nobody waits for the schedule."""
+    assert attempts_over_reloads(Fault.REFUSED, 3, ()) == [0.0, 20.0, 40.0, 60.0]
+
+
 def test_a_reload_does_not_end_a_pause_that_the_server_requested() -> None:
     """429 and Retry-After."""
     routes = Routes()
