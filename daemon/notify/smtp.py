@@ -24,7 +24,7 @@ from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator
 
     from iowarden.daemon.notify.address_lookup import AddressLookup
     from iowarden.daemon.notify.attempt import Attempt, OutboundMail
@@ -168,6 +168,12 @@ class _Replies:
         """Do nothing: the socket is closed by its owner."""
 
 
+_NO_COMMAND = frozenset({500, 501, 502, 503, 504})
+"""A server that has no EHLO; any other code is a refusal of this host. Source: RFC 5321, 4.2.2."""
+_NO_MECHANISM = frozenset({500, 501, 502, 504, 534})
+"""AUTH with this mechanism is not possible; it is no refused password. Source: RFC 4954, 4, 6."""
+
+
 class _Conversation:
     """State of one attempt at one server: its connection and its current step."""
 
@@ -243,9 +249,11 @@ class _Conversation:
     def hello(self) -> None:
         """Send EHLO, or HELO if the server does not support EHLO."""
         self.begin("EHLO", "250")
-        code, _ = self.answer(self._smtp.ehlo())
-        if code != 250:
+        code, text = self.answer(self._smtp.ehlo())
+        if code in _NO_COMMAND:
             self.want("HELO", 250, self._smtp.helo)
+        elif code != 250:
+            raise DialogueError(f"'{text}'", code)
 
     def offers(self, extension: str) -> bool:
         return bool(self._smtp.has_extn(extension))
@@ -257,11 +265,33 @@ class _Conversation:
         self.begin("AUTH", "an accepted log-in")
         if not (self.encrypted or self.local):
             raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
-        try:
-            self._smtp.login(user, password)
-        except smtplib.SMTPResponseException as problem:
-            code, text = self.answer((problem.smtp_code, problem.smtp_error))
-            raise DialogueError(f"'{text}'", code) from problem
+        offered = self._smtp.esmtp_features.get("auth", "").upper().split()
+        ways = self._login_ways(offered)
+        self._smtp.user, self._smtp.password = user, password
+        problem = DialogueError(
+            f"no way that is supported: it offers '{self.line(' '.join(offered))}'"
+        )
+        for mechanism, respond in ways.items():
+            try:
+                self._smtp.auth(mechanism, respond)
+            except smtplib.SMTPAuthenticationError as refused:
+                code, text = self.answer((refused.smtp_code, refused.smtp_error))
+                problem = DialogueError(f"'{text}'", code)
+                # Each further mechanism would be one more refused log-in of the account.
+                if code not in _NO_MECHANISM:
+                    break
+            else:
+                return
+        raise problem
+
+    def _login_ways(self, offered: Collection[str]) -> dict[str, Callable[..., str | None]]:
+        """Return what answers the server's challenges, by mechanism; the first is tried first.
+
+        CRAM-MD5 is last: some servers offer it although they have no password in clear for it.
+        """
+        smtp = self._smtp
+        ways = {"PLAIN": smtp.auth_plain, "LOGIN": smtp.auth_login, "CRAM-MD5": smtp.auth_cram_md5}
+        return {mechanism: respond for mechanism, respond in ways.items() if mechanism in offered}
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
         self.begin("MAIL FROM", "250")

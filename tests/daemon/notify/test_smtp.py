@@ -30,7 +30,7 @@ from iowarden.daemon.notify import sender as mail_sender
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.maildir import MaildirSettings
-from iowarden.daemon.notify.retry import Fault
+from iowarden.daemon.notify.retry import Fault, Scope
 from iowarden.daemon.notify.smtp import MailSettings, StepLimits
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
@@ -312,6 +312,79 @@ def test_a_remote_server_gets_nothing_in_clear() -> None:
         )
     assert "STARTTLS: expected the server to support it" in mailing.error
     assert "no TLS; no password is sent unencrypted" in log_in.error
+
+
+def logging_in(
+    *replies: str,
+) -> tuple[Callable[[socket.socket, threading.Event], None], list[bytes]]:
+    """Return a script of a server with three mechanisms, and the list of AUTH that it gets."""
+    commands: list[bytes] = []
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        waiting = [GREETING, "250-mx\r\n250 AUTH CRAM-MD5 PLAIN LOGIN\r\n", *replies]
+        with connection.makefile("rb") as lines:
+            connection.sendall(waiting.pop(0).encode())
+            for line in lines:
+                if line.startswith(b"AUTH"):
+                    commands.append(line.split()[1])
+                if not waiting:
+                    return
+                connection.sendall(waiting.pop(0).encode())
+
+    return script, commands
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        ("535 5.7.8 wrong\r\n", Fault.LOGIN),
+        ("454 4.7.0 later\r\n", Fault.LOGIN_LATER),
+        ("421 4.7.0 too many\r\n", Fault.BUSY),
+    ],
+)
+@pytest.mark.parametrize("further", [(), ("250 ok\r\n",)], ids=["closes", "stays"])
+def test_a_refused_log_in_is_one_log_in(reply: str, fault: Fault, further: tuple[str, ...]) -> None:
+    """Not one with each mechanism; and the reply is the reason, though the server closes after it.
+
+    With CRAM-MD5, PLAIN and LOGIN an account was locked three times as soon, and a server that
+    closed was taken for one without a connection: tried each 15 min, and by each reload.
+    """
+    script, commands = logging_in(reply, *further)
+    with scripted_server(script) as port:
+        result = attempt(settings(port, user="iowarden", password="secret"))
+    assert commands == [b"PLAIN"]
+    assert (result.scope, result.fault) == (Scope.SERVER, fault)
+    assert reply.strip() in result.error
+
+
+def test_a_mechanism_that_the_server_does_not_have_is_no_refusal() -> None:
+    """It offers more than it can: the next one is tried."""
+    script, commands = logging_in("504 5.7.4 unrecognized\r\n", "535 5.7.8 wrong\r\n")
+    with scripted_server(script) as port:
+        result = attempt(settings(port, user="iowarden", password="secret"))
+    assert commands == [b"PLAIN", b"LOGIN"]
+    assert result.fault is Fault.LOGIN
+
+
+@pytest.mark.parametrize("code", ["554 5.7.1", "450 4.7.1", "550"])
+def test_a_refusal_of_this_host_is_the_reason_though_the_server_closes(code: str) -> None:
+    """HELO after it got no reply: the address was on a list, and the journal said 'no reply'."""
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        connection.sendall(GREETING.encode())
+        connection.recv(4096)
+        connection.sendall(f"{code} your address is blocked\r\n".encode())
+
+    with scripted_server(script) as port:
+        result = attempt(settings(port))
+    assert f"EHLO: expected 250, got '{code} your address is blocked'" in result.error
+    assert result.fault is not Fault.UNREACHABLE
+
+
+def test_a_server_of_before_ehlo_gets_helo() -> None:
+    """502: it does not know the command."""
+    with scripted_server(dialogue(GREETING, "502 what\r\n", "250 mx\r\n", "550 no\r\n")) as port:
+        assert "MAIL FROM" in attempt(settings(port)).error
 
 
 def test_a_server_that_moved_is_found_after_one_failed_attempt(
