@@ -355,7 +355,7 @@ class Outbox(OutboxQueue):
         short = self._short_form(entry, flight, result, now)
         if short:
             result = _without(result, short[0].recipients_pending)
-        before = {r for r in result.faults if self._is_refused(entry.row, r)}
+        before = {r for r in flight.recipients if self._is_unwanted(r)}
         is_suspect = self._is_suspect(entry, flight, result)
         entry.is_alone = entry.is_alone or is_suspect
         opened = self.routes.settle(flight, result, now, is_suspect=is_suspect)
@@ -368,13 +368,13 @@ class Outbox(OutboxQueue):
             self._wait_seconds(entry, now),
             0 if repeated is None else repeated.attempts,
         )
-        refusals = self._refusals(entry.row, result, before, now)
+        refusals = self._refusals(entry.row, flight, before, now)
         gone = {*result.delivered, *(r for row in short for r in row.recipients_pending)}
         changes = self._changes(entry, flight, result, gone, now)
         return replace(changes, sequence=sequence, add=(*short, *refusals, *changes.add)), problem
 
     def _refusals(
-        self, row: OutboxRow, result: SendResult, before: Collection[str], now: float
+        self, row: OutboxRow, flight: Flight, before: Collection[str], now: float
     ) -> tuple[OutboxRow, ...]:
         """Let the other recipients know at once whom all servers refuse now; a day of each once.
 
@@ -382,8 +382,8 @@ class Outbox(OutboxQueue):
         """
         rows = []
         message = self._messages(row)[0]
-        for recipient in [r for r, fault in result.faults.items() if fault in REFUSALS]:
-            if recipient in before or not self._is_refused(row, recipient):
+        for recipient in flight.recipients:
+            if recipient in before or not self._is_unwanted(recipient):
                 continue
             addressees = self.form.addressees(message.data)
             others = tuple(r for r in addressees if r and not self._is_refused(row, r))
@@ -392,10 +392,22 @@ class Outbox(OutboxQueue):
                 continue
             self._refusal_reported_seconds[recipient] = now
             at = max(now, message.created_realtime_seconds)  # the clock may not be set
-            refused = Refusal(recipient, result.refused[recipient], others, at)
+            refused = Refusal(recipient, self._replies(recipient)[0], others, at)
             rows.append(self.form.refusal(message, refused))
             self._entries[rows[-1].message_id] = Entry(rows[-1], now, now, now)
         return tuple(rows)
+
+    def _is_unwanted(self, recipient: str) -> bool:
+        """Whether all servers refuse a recipient, whatever the message: some refuse all of them."""
+        return len(self._replies(recipient)) == len(self.servers)
+
+    def _replies(self, recipient: str) -> list[str]:
+        """Return how servers refuse a recipient, one that names him first."""
+        replies = []
+        for server in self.servers:
+            holds = (h for h in self.routes.holds(server, recipient) if h.fault in REFUSALS)
+            replies += [hold.error for hold in holds][-1:]
+        return sorted(replies, key=lambda reply: f"<{recipient}>" not in reply)
 
     def _is_suspect(self, entry: Entry, flight: Flight, result: SendResult) -> bool:
         """Whether a mail or digest was refused while the server accepted others."""

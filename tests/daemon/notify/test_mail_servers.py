@@ -222,6 +222,23 @@ def test_whom_all_servers_refuse_the_other_recipient_learns_at_once_in_one_line(
         assert (first.mails.qsize(), second.mails.qsize()) == (0, 0)
 
 
+def test_the_other_server_may_refuse_everybody() -> None:
+    """The fallback does not take this host; which address is wrong only the first one says."""
+    unknown = Answers(recipients={"b@x": "550 5.1.1 no such user"})
+    blocked = dialogue("554 5.7.1 your address is blocked\r\n")
+    with (
+        smtp_server(unknown) as (port, first),
+        scripted_server(blocked) as other,
+        post(settings(port), settings(other)) as office,
+    ):
+        office.outbox.restore([mail(1)], START)
+        office.run(10)
+        assert first.next().recipients == ("a@x",)
+        line = email.message_from_bytes(first.next().data, policy=email.policy.default)
+        assert line["Subject"] == "[WARNING] db1: no mail reaches b@x: all mail servers refuse it"
+        assert "550 5.1.1 no such user" in " ".join(line.get_content().split())
+
+
 def test_whom_one_server_refuses_and_the_other_accepts_nobody_hears_about() -> None:
     """The mail is there: nothing has to be corrected now."""
     with (
