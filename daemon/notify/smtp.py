@@ -266,12 +266,12 @@ class _Conversation:
         if not (self.encrypted or self.local):
             raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
         offered = self._smtp.esmtp_features.get("auth", "").upper().split()
-        ways = self._login_ways(offered)
+        mechanisms = self._mechanisms(offered)
         self._smtp.user, self._smtp.password = user, password
         problem = DialogueError(
-            f"no way that is supported: it offers '{self.line(' '.join(offered))}'"
+            f"no supported mechanism: it offers '{self.line(' '.join(offered))}'"
         )
-        for mechanism, respond in ways.items():
+        for mechanism, respond in mechanisms.items():
             try:
                 self._smtp.auth(mechanism, respond)
             except smtplib.SMTPAuthenticationError as refused:
@@ -284,14 +284,14 @@ class _Conversation:
                 return
         raise problem
 
-    def _login_ways(self, offered: Collection[str]) -> dict[str, Callable[..., str | None]]:
+    def _mechanisms(self, offered: Collection[str]) -> dict[str, Callable[..., str | None]]:
         """Return what answers the server's challenges, by mechanism; the first is tried first.
 
         CRAM-MD5 is last: some servers offer it although they have no password in clear for it.
         """
         smtp = self._smtp
-        ways = {"PLAIN": smtp.auth_plain, "LOGIN": smtp.auth_login, "CRAM-MD5": smtp.auth_cram_md5}
-        return {mechanism: respond for mechanism, respond in ways.items() if mechanism in offered}
+        known = {"PLAIN": smtp.auth_plain, "LOGIN": smtp.auth_login, "CRAM-MD5": smtp.auth_cram_md5}
+        return {mechanism: respond for mechanism, respond in known.items() if mechanism in offered}
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
         self.begin("MAIL FROM", "250")
