@@ -24,7 +24,7 @@ from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Callable, Generator
 
     from iowarden.daemon.notify.address_lookup import AddressLookup
     from iowarden.daemon.notify.attempt import Attempt, OutboundMail
@@ -170,6 +170,9 @@ class _Replies:
 
 _NO_COMMAND = frozenset({500, 501, 502, 503, 504})
 """A server that has no EHLO; any other code is a refusal of this host. Source: RFC 5321, 4.2.2."""
+_MECHANISMS = {"PLAIN": "auth_plain", "LOGIN": "auth_login", "CRAM-MD5": "auth_cram_md5"}
+"""The method of smtplib that answers the server's challenges; the first is tried first. CRAM-MD5 is
+last: some servers offer it although they have no password in clear for it."""
 _NO_MECHANISM = frozenset({500, 501, 502, 504, 534})
 """AUTH with this mechanism is not possible; it is no refused password. Source: RFC 4954, 4, 6."""
 
@@ -266,14 +269,13 @@ class _Conversation:
         if not (self.encrypted or self.local):
             raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
         offered = self._smtp.esmtp_features.get("auth", "").upper().split()
-        mechanisms = self._mechanisms(offered)
         self._smtp.user, self._smtp.password = user, password
         problem = DialogueError(
             f"no supported mechanism: it offers '{self.line(' '.join(offered))}'"
         )
-        for mechanism, respond in mechanisms.items():
+        for mechanism in (name for name in _MECHANISMS if name in offered):
             try:
-                self._smtp.auth(mechanism, respond)
+                self._smtp.auth(mechanism, getattr(self._smtp, _MECHANISMS[mechanism]))
             except smtplib.SMTPAuthenticationError as refused:
                 code, text = self.answer((refused.smtp_code, refused.smtp_error))
                 problem = DialogueError(f"'{text}'", code)
@@ -283,15 +285,6 @@ class _Conversation:
             else:
                 return
         raise problem
-
-    def _mechanisms(self, offered: Collection[str]) -> dict[str, Callable[..., str | None]]:
-        """Return what answers the server's challenges, by mechanism; the first is tried first.
-
-        CRAM-MD5 is last: some servers offer it although they have no password in clear for it.
-        """
-        smtp = self._smtp
-        known = {"PLAIN": smtp.auth_plain, "LOGIN": smtp.auth_login, "CRAM-MD5": smtp.auth_cram_md5}
-        return {mechanism: respond for mechanism, respond in known.items() if mechanism in offered}
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
         self.begin("MAIL FROM", "250")
