@@ -509,6 +509,16 @@ def test_a_leak_of_before_the_start_is_silent_while_others_wait_elsewhere(shown:
     assert host.mails() == []
 
 
+def test_a_disk_that_stands_since_it_was_plugged_in_is_mailed_though_no_task_waits() -> None:
+    """Its counter is as old as the disk: nothing leaked before iowarden was there."""
+    host = Blocked()
+    host.pass_seconds(20, [])
+    host.add_disk("sdb")
+    host.disks["sdb"].in_flight = 1
+    host.pass_seconds(90, [])
+    assert "DeviceHang" in host.machine.host.names("warning")
+
+
 @pytest.mark.parametrize("is_placed", [True, False])
 def test_a_disk_that_hangs_since_before_the_start_is_mailed_with_who_waits(
     *, is_placed: bool
