@@ -141,10 +141,10 @@ def next_report(
 
 def group_at_limit(place: str) -> GroupAtLimit | None:
     """Return the control group that an event's place is; None: it is another place."""
-    found = _AT_LIMIT.fullmatch(place)
-    if found is None:
+    limit = _AT_LIMIT.fullmatch(place)
+    if limit is None:
         return None
-    return GroupAtLimit(found["group"], found["file"] or "", int(found["kilobytes"] or 0) << 10)
+    return GroupAtLimit(limit["group"], limit["file"] or "", int(limit["kilobytes"] or 0) << 10)
 
 
 def _with_facts(report: OomReport, text: str) -> OomReport | None:

@@ -128,12 +128,12 @@ def _here(arguments: argparse.Namespace, name: str, selectors: Sequence[str]) ->
     alerts = tuple(each for each in status.alerts if each.name == name)
     series = []
     for selector in dict.fromkeys(selectors):
-        found = decoded(Result, requested(arguments, "query", {"expression": selector}))
-        series.append(Series(selector, found.samples))
+        result = decoded(Result, requested(arguments, "query", {"expression": selector}))
+        series.append(Series(selector, result.samples))
     advice: tuple[str, ...] = ()
     if incident := next((each.incident for each in alerts if each.incident), ""):
-        shown = requested(arguments, "incident show", {"incident": incident})
-        advice = decoded(IncidentDetail, shown).advice
+        answer = requested(arguments, "incident show", {"incident": incident})
+        advice = decoded(IncidentDetail, answer).advice
     return Here("", status.now_seconds, alerts, tuple(series), advice)
 
 

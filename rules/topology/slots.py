@@ -165,8 +165,8 @@ def in_slot(index: DeviceIndex, name: str, slot: str, shown: Device | None = Non
         shown = made[0]
     names = {each.name for each in inside}
     arrays = [a for a in card.arrays if a.name in names or a.parent in names] if card else []
-    told = (model, f"serial {serial}" if serial else "", place(slot, name))
-    words = ", ".join(word for word in told if word)
+    description = (model, f"serial {serial}" if serial else "", place(slot, name))
+    words = ", ".join(word for word in description if word)
     return EventPlace(
         Identity(
             own.key,
