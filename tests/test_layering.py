@@ -287,9 +287,11 @@ collectors.kmsg: event kernel machine model probe_reply raid.megaraid source
 collectors.raid.vendors: machine raid.backend
 collectors.registry: block competing_monitors device_mapper filesystem kernel kmsg md procfs
     raid.controller smart source zfs
-collectors.tool_output: device_mapper event json_text kmsg md model procfs raid.adaptec raid.areca
-    raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware
-    redundancy smart zfs
+collectors.parsed_text: device_mapper event md raid.controller smart
+collectors.services: kmsg parsed_text raid.controller
+collectors.tool_output: device_mapper event json_text kmsg md model parsed_text procfs raid.adaptec
+    raid.areca raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states
+    raid.threeware redundancy services smart zfs
 rules.calendar: -
 rules.promql: -
 rules.quantity: -

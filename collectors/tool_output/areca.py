@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.areca import cli64, event_info, session
-from iowarden.collectors.raid.areca.session import Command
-from iowarden.collectors.raid.controller import Controller
-from iowarden.collectors.smart.drive import Drive, Protocol
-from iowarden.collectors.tool_output.controllers import parse_controllers
-from iowarden.collectors.tool_output.parsed import (
+from iowarden.collectors.parsed_text import (
     MAX_OUTPUTS,
     MORE,
     LocatedEvent,
@@ -23,6 +17,12 @@ from iowarden.collectors.tool_output.parsed import (
     Tool,
     UnparsedLine,
 )
+from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.areca import cli64, event_info, session
+from iowarden.collectors.raid.areca.session import Command
+from iowarden.collectors.raid.controller import Controller
+from iowarden.collectors.smart.drive import Drive, Protocol
+from iowarden.collectors.tool_output.controllers import parse_controllers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.md import md_detail, md_examine, mdstat
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
-from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

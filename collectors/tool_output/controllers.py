@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import (
+    MAX_OUTPUTS,
+    MORE,
+    SIGNS,
+    Finding,
+    LocatedEvent,
+    Parsed,
+    TextObject,
+    Tool,
+    UnparsedLine,
+)
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import event_info
@@ -25,17 +36,6 @@ from iowarden.collectors.raid.megaraid import (
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
-from iowarden.collectors.tool_output.parsed import (
-    MAX_OUTPUTS,
-    MORE,
-    SIGNS,
-    Finding,
-    LocatedEvent,
-    Parsed,
-    TextObject,
-    Tool,
-    UnparsedLine,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.parsed import SIGNS, Tool
+from iowarden.collectors.parsed_text import SIGNS, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

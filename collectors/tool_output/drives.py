@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
-from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
-from iowarden.collectors.tool_output.parsed import (
+from iowarden.collectors.parsed_text import (
     MAX_OUTPUTS,
     MORE,
     Finding,
@@ -22,6 +19,9 @@ from iowarden.collectors.tool_output.parsed import (
     Tool,
     UnparsedLine,
 )
+from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

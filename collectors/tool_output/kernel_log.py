@@ -15,7 +15,7 @@ from iowarden.collectors.kmsg import (
 )
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.tool_output.parsed import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
+from iowarden.collectors.parsed_text import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

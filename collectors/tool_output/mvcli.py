@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Parsed, Tool, UnparsedLine
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     ComponentHealth,
@@ -22,7 +23,6 @@ from iowarden.collectors.raid.controller import (
     PhysicalDisk,
     Sensor,
 )
-from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,19 +1,26 @@
-"""'nvme smart-log' of nvme-cli: the health log of an NVMe drive, as text or JSON.
+"""'nvme smart-log' of nvme-cli as text or JSON, and 'nvme error-log' as text.
 
-Source: nvme-cli, nvme-print-stdout.c and nvme-print-json.c, smart_log; the names changed with its
-versions ('critical_warning', 'Critical Warning'). Units: a data unit is 512,000 bytes; temperatures
-are degrees Celsius in the text and kelvins in JSON.
+Source: nvme-cli, nvme-print-stdout.c and nvme-print-json.c, smart_log and error_log; the names
+changed with its versions ('critical_warning', 'Critical Warning'). Units: a data unit is 512,000
+bytes; temperatures are degrees Celsius in the text and kelvins in JSON.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.smart.drive import Drive, NvmeHealth, Protocol
-from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 _HEADING = lazy_pattern(r"^Smart Log for NVME device:\s*(\S{1,80}).*$", re.MULTILINE)
 _PAIR = lazy_pattern(r"\s*([A-Za-z][\w .#-]{1,60}?)\s*:\s*(\S(?:.*\S)?)\s*", re.ASCII)
@@ -29,7 +36,130 @@ _SYNONYMS = {
 }
 
 
+_ERRORS_HEADING = lazy_pattern(r"Error Log Entries for device:[ \t]*(?P<drive>[\w/.-]{1,80}).*")
+_ENTRY = lazy_pattern(r"[ \t]*Entry\[[ \t]*(?P<number>\d{1,5})\][ \t]*")
+_STATUS = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}[ \t]*\((?P<name>[^():\n]{1,80}).*")
+_SUCCESS = "success"
+_MEDIA = frozenset(
+    {"unrecovered read", "unrecovered read error", "write fault", "write fault error"}
+    | {f"{each} check{end}" for each in ("guard", "end-to-end guard") for end in ("", " error")}
+    | {f"{each} tag check{end}" for each in ("apptag", "reftag") for end in ("", " error")}
+    | {f"end-to-end {tag} tag check error" for tag in ("application", "reference")}
+    | {"apptag check", "reftag check", "read error"}
+)
+_INTERNAL = frozenset(
+    {
+        "internal",
+        "internal error",
+        "internal device error",
+        "data xfer error",
+        "data transfer error",
+    }
+)
+_REQUEST = lazy_pattern(
+    r"(?:invalid|unsupported|compare|abort|command abort|commands? aborted|feature|firmware|fw "
+    r"|lba|capacity|deallocated|operation denied|access|ns |namespace|reservation|conflict|cmd|"
+    r"command (?:id|sequence)|power.?loss|sanitize|overlapping|zone|attempted|controller list).*"
+)
+"""Names of a status that rejects a request of the host: it is no fault of the drive."""
+_ERROR_ADVICE = "See the drive's health: smartctl -x /dev/DRIVE; back up first what matters."
+
+
 def parse_nvme(text: str) -> Parsed:
+    """Parse the health logs and the error logs in a text, those of each drive."""
+    begin = next(
+        (at for at, line in enumerate(text.split("\n")) if _ERRORS_HEADING.fullmatch(line)), None
+    )
+    lines = text.split("\n")
+    if begin is None and not any(_ENTRY.fullmatch(line) for line in lines):
+        return _health(text)
+    errors = _errors(lines, begin or 0)
+    above = "\n".join(lines[:begin])
+    if begin is None or not (_HEADING.search(above) or _REQUIRED[0] in above):
+        return errors
+    health = _health(above)
+    return replace(
+        errors,
+        drives=health.drives,
+        outputs=(*health.outputs, *errors.outputs),
+        unparsed=(*health.unparsed, *errors.unparsed),
+    )
+
+
+def _errors(lines: Sequence[str], begin: int) -> Parsed:
+    """Parse an error log: what the drive reported to commands, the newest entry first."""
+    objects: list[TextObject] = []
+    findings: list[Finding] = []
+    unread: list[UnparsedLine] = []
+    for drive, entries in _error_logs(lines, begin).items():
+        names: Counter[str] = Counter()
+        places: dict[str, list[str]] = {}
+        for number, entry in entries:
+            status = _STATUS.fullmatch(entry.get("status_field", ""))
+            if not int(entry.get("error_count", "0"), 0):
+                continue  # an entry that was never used
+            if status is None:
+                unread.append(
+                    UnparsedLine("nvme error-log: expected a status with its name", line=number)
+                )
+                continue
+            name = " ".join(status["name"].replace("_", " ").casefold().split())
+            names[name] += 1
+            places.setdefault(name, []).append(entry.get("lba", "?"))
+            if name not in _MEDIA | _INTERNAL | {_SUCCESS} and not _REQUEST.fullmatch(name):
+                unread.append(UnparsedLine(f"nvme error-log: unknown status '{name}'", line=number))
+        own = [*_error_findings(drive, names, places)]
+        health = ComponentHealth.ATTENTION if own else ComponentHealth.OK
+        counts = {name: float(count) for name, count in names.items()}
+        objects.append(TextObject("device", drive, "", health, counts=counts))
+        findings += own
+        if not entries:
+            unread.append(UnparsedLine("nvme error-log: expected 'Entry[ 0]', got none"))
+    return Parsed(
+        Tool.NVME,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        outputs=("nvme error-log",),
+        unparsed=tuple(unread),
+    )
+
+
+def _error_findings(
+    drive: str, names: Mapping[str, int], places: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    for name, count in names.items():
+        times = f"{count} time{'s' if count > 1 else ''}"
+        advice = _ERROR_ADVICE.replace("DRIVE", drive)
+        if name in _MEDIA:
+            at = ", ".join(dict.fromkeys(places[name][:_MAX_PLACES]))
+            text = f"{drive}: {name}, {times}: data could not be read or written (LBA {at})"
+            yield Finding("warning", "NvmeMediaErrors", drive, text, advice)
+        elif name in _INTERNAL:
+            text = f"{drive}: {name}, {times}: the drive failed, not the request"
+            yield Finding("warning", "NvmeErrorLog", drive, text, advice)
+
+
+_MAX_PLACES = 5
+_ErrorLog = list[tuple[int, dict[str, str]]]
+"""Entries with the number of their first line."""
+
+
+def _error_logs(lines: Sequence[str], begin: int) -> dict[str, _ErrorLog]:
+    """Return the entries of each drive."""
+    logs: dict[str, _ErrorLog] = {}
+    drive = "nvme"
+    for number, line in enumerate(lines[begin:], begin + 1):
+        if (heading := _ERRORS_HEADING.fullmatch(line)) is not None:
+            drive = heading["drive"].removeprefix("/dev/")
+            logs.setdefault(drive, [])
+        elif _ENTRY.fullmatch(line):
+            logs.setdefault(drive, []).append((number, {}))
+        elif logs.get(drive) and (pair := _PAIR.fullmatch(line[:300])) is not None:
+            logs[drive][-1][1].setdefault(pair[1].casefold(), pair[2])
+    return logs
+
+
+def _health(text: str) -> Parsed:
     """Parse the health logs in a text, one for each drive."""
     drives: list[Drive] = []
     unread: list[UnparsedLine] = []

@@ -13,9 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import Parsed, Tool
+from iowarden.collectors.services.service_log import parse_service_log
 from iowarden.collectors.tool_output import decode, session
 from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
+from iowarden.collectors.tool_output.btrfs import parse_btrfs
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
 from iowarden.collectors.tool_output.dmsetup import parse_dmsetup, parse_lvm
 from iowarden.collectors.tool_output.drives import parse_smartctl
@@ -24,15 +27,17 @@ from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
 from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
 from iowarden.collectors.tool_output.mvcli import parse_mvcli
+from iowarden.collectors.tool_output.no_verdict import no_verdict
 from iowarden.collectors.tool_output.nvme import parse_nvme
-from iowarden.collectors.tool_output.parsed import Parsed, Tool
-from iowarden.collectors.tool_output.service_log import parse_service_log
+from iowarden.collectors.tool_output.scsi_devices import parse_lsscsi
+from iowarden.collectors.tool_output.sensors import parse_sensors
+from iowarden.collectors.tool_output.space import parse_df
 from iowarden.collectors.tool_output.zpool import parse_zpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iowarden.collectors.tool_output.parsed import Finding
+    from iowarden.collectors.parsed_text import Finding
 
 
 def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed, ...]:
@@ -44,6 +49,8 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
         return (parse(decode.decoded(content), Tool(kind), log=log),)
     text = decode.session(content)
     found = session.split(text)
+    if not found.texts and (reason := no_verdict(text)):
+        raise ParseError(reason)
     if not found.texts:
         raise ParseError(
             f"the program that printed it is not certain: got {text.strip()[:60]!r};"
@@ -110,6 +117,10 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.VMSTAT: parse_vmstat,
     Tool.DUMPE2FS: parse_dumpe2fs,
     Tool.NVME: parse_nvme,
+    Tool.BTRFS: parse_btrfs,
+    Tool.DF: parse_df,
+    Tool.LSSCSI: parse_lsscsi,
+    Tool.SENSORS: parse_sensors,
     Tool.MVCLI: parse_mvcli,
     Tool.SERVICES: parse_service_log,
     Tool.KERNEL: parse_kernel_log,

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import SIGNS, Tool, UnparsedLine
+from iowarden.collectors.services.service_log import service_message
 from iowarden.collectors.tool_output import decode
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
-from iowarden.collectors.tool_output.parsed import SIGNS, Tool, UnparsedLine
-from iowarden.collectors.tool_output.service_log import service_message
+from iowarden.collectors.tool_output.no_verdict import no_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,8 @@ _PROMPT = lazy_pattern(
 _TYPED = lazy_pattern(r"[A-Za-z./~]")
 _IDLE = lazy_pattern(
     r"(?:sudo )?(?:(?:uname|date|uptime|hostname|hostnamectl|whoami|id|pwd|cd|ls|echo|exit|logout"
-    r"|clear|history|su|ssh|sleep|man|which|apt|apt-get|dnf|yum|vi|vim|nano)\b.*|-[is])?"
+    r"|clear|history|su|ssh|sleep|man|which|apt|apt-get|dnf|yum|vi|vim|nano|lsblk|blkid|s?fdisk"
+    r"|parted|findmnt|mount|lspci|lsusb|free|ip)\b.*|nvme list|-[is])?"
 )
 """Commands that show no state of storage: their output needs no parser."""
 
@@ -108,7 +110,8 @@ def _without_parser(output: Output) -> UnparsedLine:
     first = next(line for line in output.lines if line.strip())
     at = output.first + output.lines.index(first) + 1
     plural = "" if count == 1 else "s"
-    return UnparsedLine(f"no parser for '{output.command[:60]}': {count} line{plural}", first, at)
+    reason = no_verdict(output.text) or f"no parser for '{output.command[:60]}'"
+    return UnparsedLine(f"{reason}: {count} line{plural}", first, at)
 
 
 def _outputs(lines: Sequence[str]) -> Iterator[Output]:

@@ -1,13 +1,18 @@
-"""'zpool status' in a text: its pools and devices, and what is wrong with them."""
+"""'zpool status' and 'zpool list' in a text: pools and devices, and what is wrong with them.
+
+Source: OpenZFS, zpool-status(8), zpool-list(8), cmd/zpool/zpool_main.c.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
-from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.tool_output.space import AMPLE_BYTES, size_bytes
 from iowarden.collectors.zfs.zpool_status import (
     NO_ERRORS,
     PoolStatus,
@@ -15,6 +20,9 @@ from iowarden.collectors.zfs.zpool_status import (
     parse_status,
     redundancy_groups,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _HEALTH = {
     "ONLINE": ComponentHealth.OK,
@@ -79,6 +87,9 @@ def parse_zpool(text: str) -> Parsed:
             unread.append(
                 UnparsedLine(f"zpool: pool {pool.name!r}: expected its devices, got none")
             )
+    listed = _parse_list(text)
+    if listed is not None and not objects:
+        return listed
     if not objects and not unread and _ALL_HEALTHY.search(text):  # 'zpool status -x'
         return Parsed(Tool.ZPOOL, outputs=("zpool status -x",))
     return Parsed(
@@ -88,6 +99,80 @@ def parse_zpool(text: str) -> Parsed:
         outputs=("zpool status",) if objects else (),
         unparsed=tuple(unread) or (() if objects else (UnparsedLine(_EXPECTED),)),
     )
+
+
+# --- zpool list
+
+_LIST_HEADING = lazy_pattern(r"[ \t]*NAME[ \t]+SIZE[ \t]+ALLOC[ \t]+FREE[ \t]+.*")
+_PERCENT = lazy_pattern(r"(?P<percent>\d{1,3})%", re.ASCII)
+_FULL, _FULL_BUT_AMPLE = (90, 80), (96, 90)
+"""Percent used above which a pool is critical, and a warning; as in rules/zfs.yaml."""
+_SPACE_ADVICE = (
+    "What uses the space: zfs list -o space -r POOL. Snapshots keep what was deleted: zfs list -t"
+    " snapshot -r -s used POOL"
+)
+
+
+def _parse_list(text: str) -> Parsed | None:
+    """Parse the table of 'zpool list'; None: there is none. With '-v', devices are below a pool."""
+    columns: list[str] = []
+    objects: list[TextObject] = []
+    findings: list[Finding] = []
+    unread: list[UnparsedLine] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if _LIST_HEADING.fullmatch(line):
+            columns = line.split()
+            continue
+        words = line.split()
+        if not columns or not words or line[0].isspace():
+            continue  # a row of a device: its state is in that of the pool
+        row = dict(zip(columns, words, strict=False))
+        if row.get("HEALTH") not in _HEALTH:
+            if row.get("HEALTH", "-") != "-" or len(words) < len(columns) - 1:
+                reason = "zpool list: expected a row with a state in HEALTH"
+                unread.append(UnparsedLine(reason, line, number))
+            continue  # '-': a group of devices, 'logs' or 'mirror-0'
+        objects.append(
+            TextObject("pool", row["NAME"], "", _HEALTH[row["HEALTH"]], row["HEALTH"], _used(row))
+        )
+        findings += _of_row(row)
+    if not columns:
+        return None
+    if not objects:
+        unread.append(UnparsedLine("zpool list: expected a row of a pool, got none"))
+    return Parsed(
+        Tool.ZPOOL,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        outputs=("zpool list",) if objects else (),
+        unparsed=tuple(unread),
+    )
+
+
+def _used(row: Mapping[str, str]) -> dict[str, str | float]:
+    return {"used": row["CAP"]} if _PERCENT.fullmatch(row.get("CAP", "")) else {}
+
+
+def _of_row(row: Mapping[str, str]) -> list[Finding]:
+    pool, state = row["NAME"], row["HEALTH"]
+    findings = []
+    if _HEALTH[state] is ComponentHealth.FAILED:
+        advice = _SUSPENDED if state == "SUSPENDED" else _FAULTED
+        text = f"pool {pool} is {state}: its data are not available"
+        findings.append(Finding("critical", "ZfsPoolFailed", pool, text, advice))
+    elif state != "ONLINE":
+        text = f"pool {pool} is {state}; which device: zpool status {pool}"
+        findings.append(Finding("warning", "ZfsPoolDegraded", pool, text, _DEGRADED))
+    percent = _PERCENT.fullmatch(row.get("CAP", ""))
+    used = int(percent["percent"]) if percent is not None else 0
+    is_ample = (size_bytes(row.get("FREE", "")) or 0.0) >= AMPLE_BYTES
+    critical, warning = _FULL_BUT_AMPLE if is_ample else _FULL
+    if percent is not None and used > warning:
+        severity = "critical" if used > critical else "warning"
+        text = f"pool {pool} is {percent[0]} full: writes become slow, then fail"
+        advice = _SPACE_ADVICE.replace("POOL", pool)
+        findings.append(Finding(severity, "ZfsPoolFull", pool, text, advice))
+    return findings
 
 
 def _pool_object(pool: PoolStatus) -> TextObject:

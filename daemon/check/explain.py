@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md.mdstat import MdArray
-    from iowarden.collectors.raid.controller import ComponentState as ControllerState
-    from iowarden.collectors.raid.controller import Controller
-    from iowarden.collectors.smart.drive import Drive
-    from iowarden.collectors.tool_output.parsed import (
+    from iowarden.collectors.parsed_text import (
         Finding,
         LocatedEvent,
         Parsed,
         UnparsedLine,
     )
+    from iowarden.collectors.raid.controller import ComponentState as ControllerState
+    from iowarden.collectors.raid.controller import Controller
+    from iowarden.collectors.smart.drive import Drive
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import EventRule, EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup

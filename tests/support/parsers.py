@@ -30,7 +30,7 @@ from iowarden.collectors.filesystem.btrfs_owner import (
 )
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.parsed import Tool
+from iowarden.collectors.parsed_text import Tool
 
 if TYPE_CHECKING:
     import random

@@ -17,8 +17,8 @@ from iowarden.collectors.kmsg.kernel_line import (
     parse_text,
 )
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import Tool
 from iowarden.collectors.tool_output.parse import parse
-from iowarden.collectors.tool_output.parsed import Tool
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 

@@ -126,18 +126,20 @@ def test_the_lines_of_a_session_keep_their_numbers(tool: str) -> None:
     assert [each.line for each in explained.events] == [at]
 
 
-@pytest.mark.parametrize("command", ["btrfs device stats /srv", "ceph -s", "./show-disks --all"])
+@pytest.mark.parametrize(
+    "command", ["bcache-super-show /dev/sdb1", "ceph -s", "./show-disks --all"]
+)
 @pytest.mark.parametrize("prompt", PROMPTS[:-1])
 def test_a_command_without_a_parser_is_reported(prompt: str, command: str) -> None:
     """Between two healthy outputs: never 'nothing wrong', and what was read is answered."""
-    healthy = [OUTPUTS["mdstat"][:2], (command, "[/dev/sda].write_io_errs 5\n")]
+    healthy = [OUTPUTS["mdstat"][:2], (command, "health: HEALTH_WARN\n")]
     healthy.append(OUTPUTS["smartctl"][:2])
     explained = read(session(prompt, *healthy))
     assert explained.status == 2
     (unread,) = explained.unparsed
     assert unread.reason.startswith("no parser for '")
     assert f"{command}': 1 line" in unread.reason
-    assert unread.text == "[/dev/sda].write_io_errs 5"
+    assert unread.text == "health: HEALTH_WARN"
     assert [each.type for each in explained.objects] == ["array", "member", "member", "disk"]
 
 

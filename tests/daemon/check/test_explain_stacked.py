@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.explained import read
 
+from iowarden.collectors.parsed_text import Tool
 from iowarden.collectors.tool_output.multipath import parse_multipath
 from iowarden.collectors.tool_output.parse import parse
-from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.cli import explain_command
 
 ZPOOL = """\

@@ -6,10 +6,10 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.parsed_text import Tool
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid.storcli_volumes import parse_topology
 from iowarden.collectors.tool_output.parse import parse
-from iowarden.collectors.tool_output.parsed import Tool
 
 HEAD = """\
 CLI Version = 008.0004.0000.0022 Apr 28, 2023

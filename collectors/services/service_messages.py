@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.tool_output.service_message import (
+from iowarden.collectors.services.service_message import (
     ENDS,
     OLDEST,
     ServiceMessage,

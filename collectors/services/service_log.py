@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_line import ENTRY
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.tool_output import service_messages, smartd_messages
-from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
-from iowarden.collectors.tool_output.service_message import ENDS, OLDEST, ServiceMessage
+from iowarden.collectors.services import service_messages, smartd_messages
+from iowarden.collectors.services.service_message import ENDS, OLDEST, ServiceMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -49,7 +49,7 @@ class Tool(enum.StrEnum):
     MDADM = "mdadm"
     """mdadm --detail and --examine."""
     ZPOOL = "zpool"
-    """zpool status."""
+    """zpool status and list."""
     MULTIPATH = "multipath"
     """multipath -ll."""
     DMSETUP = "dmsetup"
@@ -63,7 +63,15 @@ class Tool(enum.StrEnum):
     DUMPE2FS = "dumpe2fs"
     """dumpe2fs -b, and the list in dumpe2fs -f."""
     NVME = "nvme"
-    """nvme smart-log."""
+    """nvme smart-log and error-log."""
+    BTRFS = "btrfs"
+    """btrfs device stats, scrub status, filesystem show and usage."""
+    DF = "df"
+    """df, also with -h, -T and -i."""
+    LSSCSI = "lsscsi"
+    """lsscsi -l."""
+    SENSORS = "sensors"
+    """sensors of lm-sensors."""
     SERVICES = "services"
     """Lines of smartd, multipathd, mdadm --monitor, ZED, dmeventd, iscsid and systemd in syslog."""
     KERNEL = "kernel"
@@ -175,7 +183,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
-        Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$",
+        Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$"
+        r"|^[ \t]*NAME[ \t]+SIZE[ \t]+ALLOC[ \t]+FREE[ \t]",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
@@ -187,7 +196,15 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.DUMPE2FS: r"^dumpe2fs \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",
         # smartctl has these names as well, within its own text.
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
+        r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"
         r"|\A\s*\{\s*\"critical_warning\"",
+        Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]|^scrub status for [0-9a-f-]{36}"
+        r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "
+        r"|^Overall:[ \t]*\n[ \t]+Device size:",
+        Tool.DF: r"^Filesystem[ \t].{0,80}%[ \t]+Mounted on[ \t]*$",
+        Tool.LSSCSI: r"^\[\w{1,6}(?::\w{1,10}){2,3}\][ \t]+(?:disk|process|enclosu|storage|tape"
+        r"|cd/dvd|mediumx|zbc)[ \t]",
+        Tool.SENSORS: r"^(?:drivetemp-scsi|nvme-pci)-\S{1,20}[ \t]*$|^Adapter: \S.{0,80}$",
         Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
         r"(?:\[\d{1,10}\])?|(?:mdadm|lvm)\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
         r"|^TEST EMAIL from smartd for device: "

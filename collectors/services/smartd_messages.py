@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.tool_output.service_message import ENDS, ServiceMessage, of_rows, row
+from iowarden.collectors.services.service_message import ENDS, ServiceMessage, of_rows, row
 
 if TYPE_CHECKING:
     import re

@@ -1,0 +1,288 @@
+"""btrfs-progs in a text: 'btrfs device stats', 'scrub status', 'filesystem show' and 'usage'.
+
+Source: btrfs-progs, cmds/device.c (cmd_device_stats), cmds/scrub.c (print_scrub_summary,
+print_scrub_full), cmds/filesystem.c (print_one_uuid, print_devices), cmds/filesystem-usage.c
+(print_filesystem_usage_overall). The counts of 'device stats' are those since they were last set
+to 0: the text has no time of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.tool_output.space import size_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KINDS: Mapping[str, str] = {
+    "write_io": "failed writes",
+    "read_io": "failed reads",
+    "flush_io": "failed flushes",
+    "corruption": "blocks with a wrong checksum",
+    "generation": "blocks of an old generation: lost writes",
+}
+_STAT = lazy_pattern(
+    r"\[(?P<device>[^\]\n]{1,200})\]\.(?P<kind>\w{1,40})_errs[ \t]+(?P<count>\d{1,20})[ \t]*",
+    re.ASCII,
+)
+_STATS_ADVICE = (
+    "The counts have no time: compare them with the kernel's log, and test the disk (smartctl -x)"
+    " and its cable. 'btrfs scrub start -B MOUNTPOINT' shows whether copies are intact; only then"
+    " 'btrfs device stats --reset MOUNTPOINT'."
+)
+_SCRUB_HEADING = lazy_pattern(r"(?:UUID:[ \t]+|scrub status for )(?P<uuid>[0-9a-f-]{36})")
+_SCRUB_STATE = lazy_pattern(
+    r"Status:[ \t]+(?P<state>\w+)|[ \t]*scrub (?:started|resumed) at .{1,60} and (?:was )?"
+    r"(?P<old>finished|aborted|interrupted|running)\b.*|[ \t]*(?P<never>no stats available)"
+)
+_SCRUB_ERRORS = lazy_pattern(
+    r"[ \t]*(?P<kind>[Cc]orrected|[Uu]ncorrectable|[Uu]nverified)(?: errors)?:[ \t]+"
+    r"(?P<count>\d{1,20})(?:,|[ \t]*$)",
+    re.MULTILINE,
+)
+_SCRUB_SUMMARY = lazy_pattern(
+    r"Error summary:[ \t]+(?P<now>\S.*)"
+    r"|[ \t]*total bytes scrubbed: .* with (?P<old>\d{1,20}) errors"
+)
+_SCRUB_OTHERS = lazy_pattern(
+    r"[ \t]*(?:Scrub (?:started|resumed|device)|Duration|Time left|ETA|Total to scrub|Rate"
+    r"|Bytes scrubbed|error details|scrub (?:started|resumed|device)|data_extents_scrubbed"
+    r"|tree_extents_scrubbed|\w+_(?:scrubbed|errors|discards)|last_physical)\b.*"
+)
+_REPAIR_ADVICE = (
+    "The kernel's log names the files ('checksum error at logical ..., path: ...'). Restore those"
+    " that could not be repaired from a backup; then test the disk (smartctl -x) and its cable."
+)
+_SHOW_HEADING = lazy_pattern(
+    r"Label: (?P<label>none|'[^'\n]{0,255}')[ \t]+uuid: (?P<uuid>[0-9a-f-]{36})"
+)
+_SHOW_DEVICE = lazy_pattern(
+    r"[ \t]*devid[ \t]+(?P<devid>\d{1,20}) size (?P<size>\S+) used \S+ path[ \t]+(?P<path>\S.*)"
+)
+_SHOW_OTHERS = lazy_pattern(r"[ \t]*Total devices .*|[Bb]trfs(?:-progs)? v\d.*|warning, .*")
+_MISSING = "Some devices missing"
+_MISSING_ADVICE = (
+    "Find it: lsblk, the kernel's log, cable and power. If it is lost for good, replace it while"
+    " the others are intact: btrfs replace start DEVID NEW-DEVICE MOUNTPOINT. Back up first what"
+    " matters."
+)
+_USAGE_ROW = lazy_pattern(r"[ \t]+(?P<name>[A-Z][\w ()]{2,40}):[ \t]+(?P<value>\S+)(?:[ \t]+.*)?")
+_PROFILE = lazy_pattern(
+    r"(?P<kind>Data|Metadata|System)[,+\w]{0,40}: Size:(?P<size>\S+), Used:(?P<used>\S+)(?: .*)?"
+)
+_USAGE_DEVICE = lazy_pattern(r"[ \t]+(?:/|\S*missing\S*).*|Unallocated:[ \t]*|Overall:[ \t]*")
+_NO_ROOM_BYTES = 1 << 30
+"""Unallocated bytes below which btrfs may not get another block group; one has up to 1 GiB."""
+_METADATA_FULL_RATIO = 0.9
+_NO_ROOM_ADVICE = (
+    "Writes fail with 'No space left on device' although df shows some. Give room back: btrfs"
+    " balance start -dusage=10 MOUNTPOINT, then with 25 and 50; delete old snapshots."
+)
+
+
+@dataclass(slots=True)
+class _Report:
+    """The result of parsing a text so far."""
+
+    objects: list[TextObject] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    unparsed: list[UnparsedLine] = field(default_factory=list)
+    outputs: dict[str, None] = field(default_factory=dict)
+
+    def add(self, output: str, thing: TextObject, *faults: tuple[str, str, str, str]) -> None:
+        """Take an object and what is wrong with it: severity, alert, text, advice."""
+        self.outputs[output] = None
+        self.objects.append(thing)
+        self.findings += (
+            Finding(severity, alert, thing.name, f"{thing.name}: {text}", advice)
+            for severity, alert, text, advice in faults
+        )
+
+
+_Lines = list[tuple[int, str]]
+
+
+def parse_btrfs(text: str) -> Parsed:
+    """Parse the outputs of btrfs-progs in a text; a line that is of none of them is reported."""
+    report = _Report()
+    for command, lines in _outputs(text).items():
+        _PARTS[command](report, lines)
+    if not report.objects and not report.unparsed:
+        expected = "'device stats', 'scrub status', 'filesystem show' or 'usage'"
+        report.unparsed.append(UnparsedLine(f"btrfs: expected {expected}, got none of them"))
+    return Parsed(
+        Tool.BTRFS,
+        objects=tuple(report.objects),
+        findings=tuple(report.findings),
+        outputs=tuple(report.outputs),
+        unparsed=tuple(report.unparsed),
+    )
+
+
+def _outputs(text: str) -> dict[str, _Lines]:
+    """Return the numbered lines of each command: its first line is known by its form."""
+    outputs: dict[str, _Lines] = {}
+    current = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        begins = {
+            "device stats": _STAT.fullmatch(line),
+            "scrub status": _SCRUB_HEADING.fullmatch(line.strip()),
+            "filesystem show": _SHOW_HEADING.fullmatch(line.strip()),
+            "filesystem usage": line.strip() == "Overall:" or None,
+        }
+        current = next((name for name, sign in begins.items() if sign), current)
+        if line.strip():
+            outputs.setdefault(current or "device stats", []).append((number, line))
+    return outputs
+
+
+# --- btrfs device stats
+
+
+def _stats(report: _Report, lines: _Lines) -> None:
+    counts: dict[str, dict[str, float]] = {}
+    for number, line in lines:
+        match = _STAT.fullmatch(line)
+        if match is None or match["kind"] not in _KINDS:
+            reason = "btrfs device stats: expected '[DEVICE].write_io_errs 0' or alike"
+            report.unparsed.append(UnparsedLine(reason, line, number))
+            continue
+        counts.setdefault(match["device"], {})[match["kind"]] = float(match["count"])
+    for device, own in counts.items():
+        wrong = [f"{count:.0f} {_KINDS[kind]}" for kind, count in own.items() if count]
+        health = ComponentHealth.ATTENTION if wrong else ComponentHealth.OK
+        text = f"{', '.join(wrong)} since its counts were last reset"
+        fault = ("warning", "BtrfsErrors", text, _STATS_ADVICE)
+        thing = TextObject("device", device, "", health, counts=own)
+        report.add("btrfs device stats", thing, *([fault] if wrong else []))
+        if missing := _KINDS.keys() - own.keys():
+            reason = f"btrfs device stats: {device}: no count of {', '.join(sorted(missing))}"
+            report.unparsed.append(UnparsedLine(reason))
+
+
+# --- btrfs scrub status
+
+
+def _scrubs(report: _Report, lines: _Lines) -> None:
+    begins = [at for at, (_, line) in enumerate(lines) if _SCRUB_HEADING.fullmatch(line.strip())]
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        _scrub(report, lines[begin:end])
+
+
+def _scrub(report: _Report, lines: _Lines) -> None:
+    heading = _SCRUB_HEADING.fullmatch(lines[0][1].strip())
+    uuid = heading["uuid"] if heading is not None else ""
+    states: list[str] = []
+    summaries: list[str] = []
+    counts: dict[str, float] = {}
+    for number, line in lines[1:]:
+        state, summary = _SCRUB_STATE.fullmatch(line), _SCRUB_SUMMARY.fullmatch(line)
+        errors = [*_SCRUB_ERRORS.finditer(line)]
+        if state is not None:
+            states.append(state["state"] or state["old"] or "never run")
+        elif summary is not None:
+            summaries.append(summary["now"] or f"{summary['old']} errors")
+        elif errors:
+            for each in errors:
+                kind = each["kind"].casefold()
+                counts[kind] = counts.get(kind, 0.0) + float(each["count"])
+        elif not _SCRUB_OTHERS.fullmatch(line):
+            report.unparsed.append(UnparsedLine("btrfs scrub status: unknown line", line, number))
+    if not states:
+        report.unparsed.append(UnparsedLine(f"btrfs scrub status: {uuid}: expected 'Status:'"))
+    has_errors = any(not each.startswith(("no errors", "0 errors")) for each in summaries)
+    faults: list[tuple[str, str, str, str]] = []
+    if counts.get("uncorrectable"):
+        text = f"the scrub could not repair {counts['uncorrectable']:.0f} blocks: their files are"
+        faults.append(("critical", "BtrfsScrubErrors", f"{text} damaged", _REPAIR_ADVICE))
+    elif has_errors:
+        text = f"the scrub found errors ({'; '.join(summaries)}), and repaired what it could"
+        faults.append(("warning", "BtrfsScrubErrors", text, _REPAIR_ADVICE))
+    if any(state in {"aborted", "interrupted"} for state in states):
+        text = "its last scrub was ended before it had read everything"
+        faults.append(("notice", "BtrfsScrubIncomplete", text, "btrfs scrub resume MOUNTPOINT"))
+    health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
+    thing = TextObject("file system", uuid, "", health, ", ".join(dict.fromkeys(states)))
+    report.add("btrfs scrub status", thing, *faults)
+
+
+# --- btrfs filesystem show
+
+
+def _shown(report: _Report, lines: _Lines) -> None:
+    name = ""
+    devices: dict[str, list[str]] = {}
+    lost: dict[str, list[str]] = {}
+    for number, line in lines:
+        heading, device = _SHOW_HEADING.fullmatch(line.strip()), _SHOW_DEVICE.fullmatch(line)
+        if heading is not None:
+            name = heading["uuid"] if heading["label"] == "none" else heading["label"].strip("'")
+            devices[name], lost[name] = [], []
+        elif device is not None:
+            is_lost = "MISSING" in device["path"] or "missing" in device["path"]
+            (lost if is_lost else devices)[name].append(f"devid {device['devid']}")
+        elif _MISSING in line:
+            lost[name] = lost[name] or ["some"]
+        elif not _SHOW_OTHERS.fullmatch(line):
+            report.unparsed.append(
+                UnparsedLine("btrfs filesystem show: unknown line", line, number)
+            )
+    for name, present in devices.items():
+        missing = lost[name]
+        health = ComponentHealth.DEGRADED if missing else ComponentHealth.OK
+        thing = TextObject("file system", name, "", health, details={"devices": len(present)})
+        text = f"a device is missing: {', '.join(missing)}"
+        fault = ("warning", "BtrfsDeviceMissing", text, _MISSING_ADVICE)
+        report.add("btrfs filesystem show", thing, *([fault] if missing else []))
+        if not present and not missing:
+            report.unparsed.append(
+                UnparsedLine(f"btrfs filesystem show: {name}: expected its devices, got none")
+            )
+
+
+# --- btrfs filesystem usage
+
+
+def _usage(report: _Report, lines: _Lines) -> None:
+    sizes: dict[str, float | None] = {}
+    areas: dict[str, tuple[float | None, float | None]] = {}
+    for number, line in lines:
+        row, area = _USAGE_ROW.fullmatch(line), _PROFILE.fullmatch(line)
+        if area is not None:
+            areas[area["kind"]] = (size_bytes(area["size"]), size_bytes(area["used"]))
+        elif row is not None:
+            sizes[row["name"]] = size_bytes(row["value"])
+        elif not _USAGE_DEVICE.fullmatch(line):
+            reason = "btrfs filesystem usage: unknown line"
+            report.unparsed.append(UnparsedLine(reason, line, number))
+    wanted = ("Device size", "Device unallocated", "Device missing")
+    if unknown := [name for name in wanted if sizes.get(name) is None]:
+        reason = f"btrfs filesystem usage: expected {', '.join(unknown)}"
+        report.unparsed.append(UnparsedLine(reason))
+    faults: list[tuple[str, str, str, str]] = []
+    if sizes.get("Device missing"):
+        faults.append(("warning", "BtrfsDeviceMissing", "a device is missing", _MISSING_ADVICE))
+    size, used = areas.get("Metadata", (None, None))
+    unallocated = sizes.get("Device unallocated")
+    is_tight = unallocated is not None and unallocated < _NO_ROOM_BYTES
+    if is_tight and size and used is not None and used > _METADATA_FULL_RATIO * size:
+        text = f"its metadata are {used / size:.0%} full, and no space is unallocated for more"
+        faults.append(("critical", "BtrfsNoRoom", text, _NO_ROOM_ADVICE))
+    health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
+    thing = TextObject("file system", "btrfs", "", health)
+    report.add("btrfs filesystem usage", thing, *faults)
+
+
+_PARTS = {
+    "device stats": _stats,
+    "scrub status": _scrubs,
+    "filesystem show": _shown,
+    "filesystem usage": _usage,
+}
