@@ -151,15 +151,26 @@ class Parsed:
 
 # --- the program that printed it
 
+SMARTCTL_HEADINGS = (
+    r"=== START OF (?:INFORMATION|READ SMART DATA|SMART DATA) SECTION ==="
+    r"|Vendor Specific SMART Attributes with Thresholds:|ID# ATTRIBUTE_NAME[ \t]"
+    r"|SMART/Health Information \(NVMe Log|SMART overall-health self-assessment test result:"
+    r"|SMART Health Status:|SMART (?:Extended )?Self-test [Ll]og |SMART Error Log Version"
+    r"|SMART Extended Comprehensive Error Log|Num[ \t]+Test_Description|Error counter log:"
+    r"|General SMART Values:|Device Statistics \(GP Log"
+)
+"""Headings of its sections. Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp."""
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
         Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x'
-        r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t])",
-        Tool.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
+        r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t]|DG[ \t]+Arr[ \t]+Row[ \t]+EID:)",
+        Tool.MEGACLI: r"^(?:Virtual Drive: \d{1,3} \(|Slot Number: \d|Battery State[ \t]*: )"
+        r"|^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Tool.ARCCONF: r"^Controllers [Ff]ound: \d"
-        r"|^[ \t]*(?:Logical [Dd]evice|Physical Device) information|^Logical [Dd]evice number \d",
+        r"|^[ \t]*(?:Logical [Dd]evice|Physical Device) information|^Logical [Dd]evice number \d"
+        r"|^[ \t]*Device #\d{1,4}[ \t]*\n[ \t]*Device is an? |^Controller information[ \t]*\n-{10}",
         Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) "
         r"|^ {2,}(?:Battery/Capacitor (?:Count|Status)|Cache Board Present): ",
         Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
@@ -175,16 +186,19 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|ARC-\d)",
         Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
         r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
-        Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
+        Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: |^IR [Vv]olume \d"
+        r"|^Device is a (?:Hard disk|Enclosure)|^IR Volume information",
         Tool.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
         r"|^Found SCSI id=\d",
         Tool.MVCLI: r"^[ \t]*(?:Total # of [VP]D:|(?:VD|Adapter) ID:[ \t]|SMART STATUS RETURN:)"
         r"|^(?:Virtual|Physical) Disk Information[ \t]*$|^SG driver version \d",
-        Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
+        Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{'
+        rf"|^[ \t]*(?:{SMARTCTL_HEADINGS})",
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
-        Tool.MDADM: r"^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
+        Tool.MDADM: r"^[ \t]*Number[ \t]+Major[ \t]+Minor[ \t]+RaidDevice[ \t]"
+        r"|^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
         Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$"
-        r"|^[ \t]*NAME[ \t]+SIZE[ \t]+ALLOC[ \t]+FREE[ \t]",
+        r"|^[ \t]*NAME[ \t]+(?:SIZE[ \t]+ALLOC[ \t]+FREE|STATE[ \t]+READ[ \t]+WRITE)[ \t]",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",

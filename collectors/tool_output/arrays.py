@@ -87,6 +87,8 @@ def parse_mdadm(text: str) -> Parsed:
     if md_examine.IS_EXAMINE.search(text):
         return parse_superblocks(text)
     contradictions: list[str] = []
+    if _DETAIL_ROWS.search(text) and not _DETAIL_HEAD.search(text):
+        text = f"/dev/md:\n{text}"  # a paste that begins below the name
     try:
         details = md_detail.parse_detail(text, contradictions)
     except ParseError as error:
@@ -100,6 +102,10 @@ def parse_mdadm(text: str) -> Parsed:
             *(UnparsedLine(wrong, fault=True) for wrong in contradictions),
         ),
     )
+
+
+_DETAIL_ROWS = lazy_pattern(r"^[ \t]*Number[ \t]+Major[ \t]+Minor[ \t]", re.MULTILINE)
+_DETAIL_HEAD = lazy_pattern(r"^/dev/\S{1,60}:", re.MULTILINE)
 
 
 # --- superblocks

@@ -60,8 +60,10 @@ def parse_controllers(
     found = Parsed(kind)
     if kind is Tool.STORCLI:
         text = _with_heads(text, commands or {})
-    if kind is Tool.ARCCONF:
-        text = _with_sections(text)
+    if kind is not Tool.SAS2IRCU or _DISPLAY_ROW.search(text):
+        text = _with_sections(text, _SECTIONS.get(kind, {}))
+    if kind is Tool.MEGACLI and "Enclosure Device ID" not in text:
+        text = _SLOT.sub(r"Enclosure Device ID: N/A\n\g<0>", text)
     if kind is Tool.SSACLI and SIGNS[kind].search(text) and not _SSACLI_HEAD.search(text):
         text = f"Smart Array in Slot unknown\n{text}"
     pieces = _pieces(text, kind)
@@ -150,27 +152,41 @@ def _with_heads(text: str, commands: Mapping[int, str]) -> str:
     return "\n".join(parts)
 
 
-def _with_sections(text: str) -> str:
-    """Return rows of arcconf with the head of their section, where a paste left that out."""
-    for head, row in _SECTIONS.items():
+def _with_sections(text: str, sections: Mapping[str, re.Pattern[str]]) -> str:
+    """Return rows of a tool with the head of their section, where a paste left that out."""
+    for head, row in sections.items():
         found = row.search(text)
-        if found is not None and head.casefold() not in text.casefold():
+        if found is not None and head.strip("-\n").casefold() not in text.casefold():
             text = f"{text[: found.start()]}{head}\n{text[found.start() :]}"
     return text
 
 
-_SECTIONS = {
-    "Logical device information": lazy_pattern(
-        r"^[ \t]*Logical [Dd](?:evice|rive) number \d", re.MULTILINE | re.ASCII
-    ),
-    "Physical Device information": lazy_pattern(
-        r"^[ \t]*Device #\d{1,4}[ \t]*$", re.MULTILINE | re.ASCII
-    ),
+_TITLE = "{0:-<72}\n{{}}\n{0:-<72}".format("")
+_SECTIONS: Mapping[Tool, Mapping[str, re.Pattern[str]]] = {
+    tool: {
+        head: lazy_pattern(f"^[ \\t]*{row}", re.MULTILINE | re.ASCII) for head, row in rows.items()
+    }
+    for tool, rows in {
+        Tool.ARCCONF: {
+            "Logical device information": r"Logical [Dd](?:evice|rive) number \d",
+            "Physical Device information": r"Device #\d{1,4}[ \t]*$",
+        },
+        Tool.MEGACLI: {"BBU status for Adapter: 0": r"Battery State[ \t]*:"},
+        Tool.SAS2IRCU: {
+            # From the bottom up: each is put in front of those that are there.
+            _TITLE.format("Physical device information"): r"(?:Device is a |SAS[23]IRCU: |\Z)",
+            _TITLE.format("IR Volume information"): r"(?:IR volume \d|-+\nPhysical device inf)",
+            _TITLE.format("Controller information"): r"-+\nIR Volume information",
+        },
+    }.items()
 }
+"""By tool: the head of a section, and the first row below it."""
+_DISPLAY_ROW = lazy_pattern(r"^[ \t]*(?:Status of volume[ \t]*:|Device is a )", re.MULTILINE)
+_SLOT = lazy_pattern(r"^Slot Number: ", re.MULTILINE)
 _SSACLI_HEAD = lazy_pattern(r" in (?:Chassis )?Slot \w|Another instance|^ *Error", re.MULTILINE)
 _CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
 _ALARM_ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})[ \t]+\[", re.MULTILINE | re.ASCII)
-_TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t])", re.MULTILINE)
+_TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t]|DG[ \t]+Arr[ \t])", re.MULTILINE)
 
 
 def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:

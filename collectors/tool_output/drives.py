@@ -13,6 +13,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import (
     MAX_OUTPUTS,
     MORE,
+    SMARTCTL_HEADINGS,
     Finding,
     Parsed,
     TextObject,
@@ -230,11 +231,19 @@ _BEGIN = lazy_pattern(
 """Beginning of an output: its banner, or the first names of its JSON."""
 
 
+_HEADING = lazy_pattern(rf"(?<=^)(?:{SMARTCTL_HEADINGS})", re.MULTILINE)
+
+
 def _reports(text: str) -> list[str]:
     """Split a text into the outputs of smartctl, one for each drive."""
     begins = [found.start() for found in _BEGIN.finditer(text)]
     if not begins and '"smartctl"' in text:  # its names were sorted
         return json_text.split_objects(text) or [text]
+    if not begins and (first := _HEADING.search(text)) is not None:
+        # Without a banner the next drive begins where the first heading is repeated.
+        heading = re.escape(first[0])
+        begins = [at.start() for at in re.finditer(rf"^[ \t]*{heading}", text, re.MULTILINE)]
+        begins[0] = 0
     pieces = [text[begin:end] for begin, end in itertools.pairwise([*begins, len(text)])]
     # What stands behind a JSON may have brackets of its own.
     return [

@@ -63,9 +63,12 @@ def parse_zpool(text: str) -> Parsed:
     objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []
-    for pool in parse_status(text):
+    above = _missing_head(text)
+    for pool in parse_status(above + text):
         unread += (
-            UnparsedLine("zpool: no row of a device that is known", line, number)
+            UnparsedLine(
+                "zpool: no row of a device that is known", line, number - above.count("\n")
+            )
             for number, line in pool.unparsed
         )
         if pool.state not in _HEALTH:
@@ -100,6 +103,21 @@ def parse_zpool(text: str) -> Parsed:
         unparsed=tuple(unread) or (() if objects else (UnparsedLine(_EXPECTED),)),
     )
 
+
+def _missing_head(text: str) -> str:
+    """Return what stands above the table of devices, where a paste left that out; else ''."""
+    table = _TABLE.search(text)
+    if table is None or _POOL.search(text):
+        return ""
+    return f"  pool: {table['pool']}\n state: {table['state']}\nconfig:\n\n"
+
+
+_POOL = lazy_pattern(r"^[ \t]*pool: \S", re.MULTILINE)
+_TABLE = lazy_pattern(
+    r"^[ \t]*NAME[ \t]+STATE[ \t]+READ[ \t]+WRITE[ \t]+CKSUM[ \t]*\n"
+    r"[ \t]*(?P<pool>\S{1,255})[ \t]+(?P<state>[A-Z]{1,20})\b",
+    re.MULTILINE,
+)
 
 # --- zpool list
 

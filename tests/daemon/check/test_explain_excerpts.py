@@ -252,3 +252,173 @@ def test_an_adapter_without_a_cache_fails_to_show_it(error: str, status: int) ->
     )
     text = f"$ storcli /c0/eall/sall show\n{disks}\n$ storcli /c0/cv show\n"
     assert read(text + UNSUPPORTED.format(error=error)).status == status
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "alert", "told"),
+    [
+        (
+            "smartctl",
+            """\
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  5 Reallocated_Sector_Ct   0x0033   100   100   010    Pre-fail  Always       -       1432
+197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always       -       24
+""",
+            "DiskPendingSectors",
+            "24 pending sectors",
+        ),
+        (
+            "smartctl",
+            """\
+SMART Self-test log structure revision number 1
+Num  Test_Description    Status                  Remaining  LifeTime(hours)  LBA_of_first_error
+# 1  Extended offline    Completed: read failure       90%     30100         123456789
+""",
+            "DiskSelfTestFailed",
+            "first bad sector 123456789",
+        ),
+        (
+            "smartctl",
+            """\
+SMART/Health Information (NVMe Log 0x02)
+Critical Warning:                   0x01
+Temperature:                        38 Celsius
+Available Spare:                    3%
+Available Spare Threshold:          10%
+Percentage Used:                    12%
+Media and Data Integrity Errors:    0
+""",
+            "NvmeSpareLow",
+            "spare capacity",
+        ),
+        (
+            "megacli",
+            (
+                "Virtual Drive: 0 (Target Id: 0)\nRAID Level : Primary-1, Secondary-0, RAID Level"
+                " Qualifier-0\nSize : 931.0 GB\nState : Degraded\nNumber Of Drives : 2\n"
+            ),
+            "ControllerArrayDegraded",
+            "virtual drive 0",
+        ),
+        (
+            "megacli",
+            (
+                "Slot Number: 3\nDevice Id: 11\nMedia Error Count: 134\nOther Error Count: 0\n"
+                "Predictive Failure Count: 1\nFirmware state: Online, Spun Up\n"
+                "Inquiry Data: SEAGATE ST3600057SS     00086SL0ABCD\n"
+            ),
+            "ControllerDiskFailing",
+            "slot 3",
+        ),
+        (
+            "megacli",
+            "Battery State: Missing\n  Charging Status              : None\n  Voltage : OK\n",
+            "ControllerBatteryFault",
+            "Missing",
+        ),
+        (
+            "storcli",
+            """\
+TOPOLOGY :
+========
+
+---------------------------------------------------------------------------
+DG Arr Row EID:Slot DID Type   State BT     Size PDC  PI SED DS3  FSpace TR
+---------------------------------------------------------------------------
+ 0 -   -   -        -   RAID5  Dgrd  N  5.457 TB dsbl N  N   none N      N
+ 0 0   -   -        -   RAID5  Dgrd  N  5.457 TB dsbl N  N   none N      N
+ 0 0   0   252:0    8   DRIVE  Onln  N  1.818 TB dsbl N  N   none -      N
+ 0 0   1   -        -   DRIVE  Msng  -  1.818 TB -    -  -   -    -      N
+---------------------------------------------------------------------------
+""",
+            "ControllerArrayDegraded",
+            "drive group 0",
+        ),
+        (
+            "arcconf",
+            "Controller information\n" + "-" * 60 + "\n   Controller Status : Optimal\n"
+            "   Controller Model : Adaptec 6805\n   Temperature : 62 C/ 143 F (Normal)\n"
+            "   Controller Cache Backup Unit Information\n"
+            "   Overall Backup Unit Status : Not Ready\n   Backup Unit Type : AFM-600\n",
+            "ControllerBatteryFault",
+            "Not Ready",
+        ),
+        (
+            "arcconf",
+            (
+                "      Device #3\n         Device is a Hard drive\n         State : Failed\n"
+                "         Reported Channel,Device(T:L) : 0,3(3:0)\n         Vendor : ATA\n"
+                "         Model : WDC WD2003FYYS-0\n"
+            ),
+            "ControllerDiskFailed",
+            "device 3",
+        ),
+        (
+            "sas2ircu",
+            (
+                "IR volume 1\n  Volume ID : 322\n  Status of volume : Degraded (DGD)\n"
+                "  RAID level : RAID1\n  Size (in MB) : 953343\n"
+            ),
+            "ControllerArrayDegraded",
+            "volume 322",
+        ),
+        (
+            "sas2ircu",
+            (
+                "Device is a Hard disk\n  Enclosure # : 1\n  Slot # : 2\n  State : Failed (FLD)\n"
+                "  Manufacturer : ATA\n  Model Number : WDC WD1003FBYX-0\n  Serial No : WDWCAW3\n"
+            ),
+            "ControllerDiskFailed",
+            "slot 2",
+        ),
+        (
+            "mdadm",
+            """\
+             State : clean, degraded
+    Active Devices : 1
+    Failed Devices : 1
+    Number   Major   Minor   RaidDevice State
+       0       8        1        0      active sync   /dev/sda1
+       -       0        0        1      removed
+       1       8       17        -      faulty   /dev/sdb1
+""",
+            "MdMemberFaulty",
+            "sdb1 failed",
+        ),
+        (
+            "zpool",
+            """\
+        NAME        STATE     READ WRITE CKSUM
+        tank        DEGRADED     0     0     0
+          raidz1-0  DEGRADED     0     0     0
+            sda     ONLINE       0     0     0
+            sdb     UNAVAIL      0     0     0  corrupted data
+            sdc     ONLINE       0     0    12
+""",
+            "ZfsPoolNoRedundancy",
+            "tank has no redundancy left",
+        ),
+    ],
+)
+def test_a_part_without_the_head_of_its_output_is_explained(
+    tool: str, text: str, alert: str, told: str
+) -> None:
+    """What is pasted is the part with the fault: its own headings name the program."""
+    explained = read(text)
+    assert explained.kind == tool
+    assert explained.status == 1
+    assert any(each.alert == alert and told in each.text for each in explained.alerts)
+
+
+def test_tables_of_two_drives_without_a_banner_are_two_drives() -> None:
+    """One paste after the other: the second drive's sectors are not the first one's."""
+    table = (
+        "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED"
+        " RAW_VALUE\n"
+        "197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always       -"
+        "       {}\n"
+    )
+    explained = read(table.format(0) + "\n" + table.format(24))
+    assert [each.counts["pending"] for each in explained.objects] == [0, 24]
+    (alert,) = (each for each in explained.alerts if each.alert == "DiskPendingSectors")
+    assert alert.object == "disk drive 2"
