@@ -4,16 +4,17 @@ Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
 admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst (memory.oom_control: where
 the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them.
 A limit of a slice holds for what is in it; but blkio.throttle only for tasks of that very group,
-also of the root (block/blk-throttle.c, throtl_pd_init). A target of io.latency delays others. Read
-only of a task that waits: a host may have thousands of groups.
+also of the root (block/blk-throttle.c, throtl_pd_init). Whether a group is at its limit:
+cgroup_use.py. Read only of a task that waits: a host may have thousands of groups.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.procfs.cgroup_io import MAX_DEPTH, ROOTS
+from iowarden.collectors.procfs.cgroup_io import ROOTS
 from iowarden.collectors.procfs.pressure import parse_pressure
 
 if TYPE_CHECKING:
@@ -27,15 +28,19 @@ _V1_MEMORY = "memory.limit_in_bytes"
 _V1_UNLIMITED = 1 << 60
 """No limit is PAGE_COUNTER_MAX pages. Source: kernel, linux/page_counter.h."""
 LATENCY = "io.latency"
-_BY_DEVICE = ("io.max", LATENCY)
-_V1_FILES = tuple(
-    f"blkio.throttle.{operation}_{unit}_device"
+_RATES = "io.max"
+_V1_RATES = {
+    f"blkio.throttle.{operation}_{unit}_device": f"{operation[0]}{unit}"
     for operation in ("read", "write")
     for unit in ("bps", "iops")
-)
+}
+"""By file of version 1, the name that version 2 has for its rate."""
 _NO_LIMIT = "max"
 MEMORY = "memory.high"
-MAX_LIMITS = 8
+MAX_DEPTH = 16
+"""The innermost groups of a deeper one: programs of a container in a container are in ten."""
+MAX_SIBLINGS = 256
+"""So many sibling groups are read for their io.latency."""
 FULL_RATIO = 0.9
 """A group that uses so much of its limit of memory is at it: less is reclaimed at once."""
 
@@ -51,6 +56,9 @@ class GroupLimit(NamedTuple):
     device: str
     """'8:16'; '' for memory."""
     value: str
+    reached: frozenset[str] | None = None
+    """The names of those of its `rates` that its group is at, or MEMORY; None: what the group did
+    cannot be read."""
 
     @property
     def group(self) -> str:
@@ -60,21 +68,17 @@ class GroupLimit(NamedTuple):
         return f"/{path.partition('/')[2].partition('/')[2]}" if is_below else path
 
     @property
-    def limits_reads(self) -> bool:
-        """Whether it holds for reads, by its file or the words of its value; True: for both."""
-        return self._is_of("r", "read_")
+    def directory(self) -> str:
+        """The directory of its control group."""
+        return self.file.rpartition("/")[0]
 
     @property
-    def limits_writes(self) -> bool:
-        """Whether it holds for writes."""
-        return self._is_of("w", "write_")
-
-    def _is_of(self, letter: str, word: str) -> bool:
-        of_file = self.file.rpartition("/")[2].removeprefix("blkio.throttle.")
-        if of_file.startswith(("read_", "write_")):
-            return of_file.startswith(word)
-        words = [name for name in self.value.split() if name[:1] in "rw"]
-        return not words or any(name.startswith(letter) for name in words)
+    def rates(self) -> dict[str, int]:
+        """What it permits a second: bytes by 'rbps' and 'wbps', requests by 'riops' and 'wiops'."""
+        of_file = _V1_RATES.get(self.file.rpartition("/")[2])
+        words = self.value.split() if of_file is None else (f"{of_file}={self.value}",)
+        pairs = (word.partition("=") for word in words)
+        return {name: int(number) for name, _, number in pairs if number.isdecimal()}
 
 
 def relevant_groups(text: str) -> tuple[str, ...]:
@@ -94,24 +98,62 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
     limit.
     """
     limits: list[GroupLimit] = []
+    for controllers, parts in _hierarchies(groups):
+        top = f"{_V1_ROOT}/{','.join(controllers)}" if controllers else _top(root)
+        if "memory" in controllers:
+            for group in _and_above(top, parts):
+                limits += _without_kill(root, group)
+        if "blkio" in controllers:
+            limits += _by_device(root, "/".join((top, *parts)), _V1_RATES)
+        elif not controllers:
+            for group in _and_above(top, parts):
+                limits += _by_device(root, group, (_RATES,))
+                limits += _of_memory(root, group)
+    return tuple(limits)
+
+
+def read_latency_targets(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
+    """Return the targets for whose sake the kernel may delay a task: those of sibling groups.
+
+    A group above its target makes siblings wait that have a longer one or none; so do groups higher
+    up. Source: kernel, block/blk-iolatency.c (check_scale_change). `groups` as above.
+    """
+    targets: list[GroupLimit] = []
+    for controllers, parts in _hierarchies(groups):
+        for group in () if controllers else _and_above(_top(root), parts):
+            parent, _, own_name = group.rpartition("/")
+            own = {each.device: _target(each) for each in _by_device(root, group, (LATENCY,))}
+            names = [name for name in root.try_names(parent) or () if name != own_name]
+            for name in names[:MAX_SIBLINGS]:
+                beside = _by_device(root, f"{parent}/{name}", (LATENCY,))
+                targets += (
+                    each for each in beside if _target(each) < own.get(each.device, math.inf)
+                )
+    return tuple(targets)
+
+
+def _target(limit: GroupLimit) -> float:
+    """Return a target of io.latency in microseconds."""
+    number = limit.value.rpartition("=")[2]
+    return int(number) if number.isdecimal() else math.inf
+
+
+def _hierarchies(groups: Iterable[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the controllers of each line, none for version 2, and the parts of its path.
+
+    A group outside of this control group namespace is not below our mount: it is left out.
+    """
     for line in groups:
         controllers, _, path = line.partition(":")[2].partition(":")
         parts = [part for part in path.split("/") if part]
-        if ".." in parts:  # outside of this control group namespace: not below our mount
-            continue
-        top = f"{_V1_ROOT}/{controllers}" if controllers else _top(root)
-        groups_above = [
-            "/".join((top, *parts[:depth])) for depth in range(min(len(parts), MAX_DEPTH), 0, -1)
-        ]
-        if "memory" in controllers.split(","):
-            limits += (found for group in groups_above for found in _without_kill(root, group))
-        if "blkio" in controllers.split(","):
-            limits += _of_group(root, "/".join((top, *parts)), is_v1=True)
-        elif not controllers:
-            limits += (
-                found for each in groups_above for found in _of_group(root, each, is_v1=False)
-            )
-    return tuple(limits[:MAX_LIMITS])
+        if ".." not in parts:
+            yield controllers.split(",") if controllers else [], parts
+
+
+def _and_above(top: str, parts: list[str]) -> Iterator[str]:
+    """Yield the directory of a group and those of the groups above it, without the root."""
+    for depth in range(len(parts), max(len(parts) - MAX_DEPTH, 0), -1):
+        yield "/".join((top, *parts[:depth]))
 
 
 def read_full_pressure(root: Machine, groups: Iterable[str]) -> float | None:
@@ -121,17 +163,13 @@ def read_full_pressure(root: Machine, groups: Iterable[str]) -> float | None:
     none is at one, or the kernel does not measure it. Source: kernel, admin-guide/cgroup-v2.rst
     (memory.pressure; version 1 has none). What other programs of the host do does not count.
     """
-    ratios = []
-    for line in groups:
-        controllers, _, path = line.partition(":")[2].partition(":")
-        parts = [part for part in path.split("/") if part]
-        if controllers or ".." in parts:
-            continue
-        top = _top(root)
-        for depth in range(min(len(parts), MAX_DEPTH), 0, -1):
-            group = "/".join((top, *parts[:depth]))
-            if _is_at_memory_limit(root, group):
-                ratios.append(_full_ratio(root, f"{group}/memory.pressure"))
+    ratios = [
+        _full_ratio(root, f"{group}/memory.pressure")
+        for controllers, parts in _hierarchies(groups)
+        if not controllers
+        for group in _and_above(_top(root), parts)
+        if _is_at_memory_limit(root, group)
+    ]
     return max((ratio for ratio in ratios if ratio is not None), default=None)
 
 
@@ -164,14 +202,17 @@ def _top(root: Machine) -> str:
     return next(tops, ROOTS[0])
 
 
-def _of_group(root: Machine, group: str, *, is_v1: bool) -> Iterator[GroupLimit]:
-    for name in _V1_FILES if is_v1 else _BY_DEVICE:
+def _by_device(root: Machine, group: str, names: Iterable[str]) -> Iterator[GroupLimit]:
+    """Yield the limits for a device, a line each, in these files of a group."""
+    for name in names:
         for line in (root.try_read(f"{group}/{name}") or "").splitlines():
             device, _, values = line.partition(" ")
             limited = [word for word in values.split() if word.partition("=")[2] != _NO_LIMIT]
             if limited:
                 yield GroupLimit(f"{group}/{name}", device, " ".join(limited))
-    if not is_v1:
-        high = (root.try_read(f"{group}/{MEMORY}") or _NO_LIMIT).strip()
-        if high != _NO_LIMIT:
-            yield GroupLimit(f"{group}/{MEMORY}", "", high)
+
+
+def _of_memory(root: Machine, group: str) -> Iterator[GroupLimit]:
+    high = (root.try_read(f"{group}/{MEMORY}") or _NO_LIMIT).strip()
+    if high != _NO_LIMIT:
+        yield GroupLimit(f"{group}/{MEMORY}", "", high)

@@ -8,17 +8,18 @@ seconds of the program's clock.
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs import loadavg, process_io, tasks
+from iowarden.collectors.procfs import cgroup_use, loadavg, process_io, tasks
 from iowarden.collectors.procfs.cgroup_limits import (
     read_full_pressure,
+    read_latency_targets,
     read_limits,
     relevant_groups,
 )
 from iowarden.rules.signals.queue import phantom_reads
-from iowarden.rules.signals.waits.freeze_cause import is_fault
+from iowarden.rules.signals.waits.freeze_cause import is_delayed_for_latency, is_fault
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES, PERIOD_SECONDS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Reading
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
+    from iowarden.collectors.procfs.cgroup_use import Uses
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.engine.engine import Engine
@@ -52,8 +54,8 @@ MIN_SWEEP_SECONDS, FIRST_SWEEPS = 5.0, 2
 """So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
 after it, has to name who moves the bytes."""
 _QUEUED = "iowarden_writeback_queued_bytes"
-_Wait = tuple[int, int, str, tuple[str, ...]]
-"""Task number, start, call, and control groups."""
+LIMITS_SECONDS = 60.0
+"""For so long the limits of a group are known, and a group without a waiting task."""
 _SUSPICIOUS = ("iowarden_device_hang_seconds", "iowarden_device_mapper_suspended_seconds")
 
 
@@ -104,6 +106,14 @@ def _groups_of(machine: Machine, task: BlockedTask) -> tuple[str, ...]:
     return relevant_groups(machine.try_read(f"/proc/{task.process or task.pid}/cgroup") or "")
 
 
+class _Limits(NamedTuple):
+    """The limits of a control group: when a task of it was last seen to wait, and what was read."""
+
+    seen_seconds: float
+    read_seconds: float = float("-inf")
+    limits: tuple[GroupLimit, ...] = ()
+
+
 @dataclass(slots=True)
 class TaskPolls:
     """Decides each second whether a poll is due; `read` and `sweep` are called by threads."""
@@ -127,8 +137,10 @@ class TaskPolls:
     _refuted_until: float = float("-inf")
     _refuted_seconds: float = REFUTED_SECONDS
     """For how long the next refutation holds."""
-    _limits: dict[_Wait, tuple[GroupLimit, ...] | None] = field(default_factory=dict)
-    """Of the waits that the last poll saw; None: it was the first one to see it."""
+    _limits: dict[tuple[str, ...], _Limits] = field(default_factory=dict)
+    """Of the control groups whose tasks wait."""
+    _uses: dict[tuple[str, str], Uses] = field(default_factory=dict)
+    """What the groups of these limits did, by file and device."""
 
     def step(self, engine: Engine, readings: Iterable[Reading[Any]], now: float) -> tuple[str, ...]:
         """Return the collectors to be polled now; to be called each second after the signals."""
@@ -239,21 +251,59 @@ class TaskPolls:
         return _with_pressure(machine, self._with_limits(machine, polled))
 
     def _with_limits(self, machine: Machine, polled: BlockedTasks) -> BlockedTasks:
-        """Add the limits of control groups to tasks that two polls saw in one call.
+        """Add their limits to tasks of control groups that two polls saw to wait.
 
-        They are read once a wait, and once for all tasks of a group.
+        They are read once a minute, and what the groups did meanwhile at each poll.
         """
-        before, self._limits = self._limits, {}
-        of_groups = {wait[-1]: limits for wait, limits in before.items() if limits is not None}
-        limited = []
+        now, limited = polled.boot_seconds, []
+        self._limits = {
+            groups: known
+            for groups, known in self._limits.items()
+            if now - known.seen_seconds <= LIMITS_SECONDS
+        }
+        of_groups: dict[tuple[str, ...], tuple[GroupLimit, ...]] = {}
+        uses: dict[tuple[str, str], Uses] = {}
         for task in polled.tasks:
             groups = task.groups or _groups_of(machine, task)
-            wait = (task.pid, task.start_ticks, task.system_call, groups)
-            if wait in before and groups not in of_groups:
-                of_groups[groups] = read_limits(machine, groups)
-            self._limits[wait] = of_groups[groups] if wait in before else None
-            limited.append(replace(task, limits=self._limits[wait] or ()))
+            if groups and groups not in of_groups:
+                limits = self._limits_of(machine, groups, now)
+                of_groups[groups] = tuple(
+                    self._reached(machine, each, uses, now) for each in limits
+                )
+            limits = of_groups.get(groups, ())
+            if is_delayed_for_latency(task):
+                limits += read_latency_targets(machine, groups)
+            limited.append(replace(task, limits=limits))
+        self._uses = uses
         return replace(polled, tasks=tuple(limited))
+
+    def _limits_of(
+        self, machine: Machine, groups: tuple[str, ...], now: float
+    ) -> tuple[GroupLimit, ...]:
+        """Return the limits of a group, none at the first poll that sees a task of it wait."""
+        known = self._limits.get(groups)
+        if known is None:
+            known = _Limits(now)
+        elif now - known.read_seconds > LIMITS_SECONDS:
+            known = _Limits(now, now, read_limits(machine, groups))
+        self._limits[groups] = known._replace(seen_seconds=now)
+        return known.limits
+
+    def _reached(
+        self,
+        machine: Machine,
+        limit: GroupLimit,
+        uses: dict[tuple[str, str], Uses],
+        now: float,
+    ) -> GroupLimit:
+        """Return a limit with what its group is at; `uses` gets what it did until now."""
+        if not limit.device:
+            return limit._replace(reached=cgroup_use.reached_memory(machine, limit))
+        key = limit.file, limit.device
+        if key not in uses:
+            newest = cgroup_use.Use(now, cgroup_use.read_counters(machine, limit))
+            uses[key] = cgroup_use.next_uses(self._uses.get(key, ()), newest)
+        return limit._replace(reached=cgroup_use.reached_rates(limit, uses[key]))
 
     def sweep(self, machine: Machine) -> Sweep:
         """Read the bytes of all processes, in a thread."""

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.collectors.procfs.process_io import unit_of
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.signals.waits.freezes import rhythm
@@ -232,7 +233,8 @@ def limit_sentences(limits: Iterable[GroupLimit]) -> list[str]:
     for limit in limits:
         unit = unit_of(f"0::{limit.group}") or "their control group"
         device = f" for device {limit.device}" if limit.device else ""
-        lines.append(f"limit of {unit}: '{limit.value}'{device} in {limit.file}")
+        kind = "target" if limit.file.endswith(LATENCY) else "limit"
+        lines.append(f"{kind} of {unit}: '{limit.value}'{device} in {limit.file}")
     return lines
 
 

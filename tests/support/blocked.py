@@ -49,6 +49,44 @@ class Counters:
         )
 
 
+@dataclasses.dataclass
+class GroupIo:
+    """What a control group has done on a device, and what it does each second."""
+
+    read_bytes_per_second: float = 0.0
+    write_bytes_per_second: float = 0.0
+    reads_per_second: float = 0.0
+    writes_per_second: float = 0.0
+    done: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    largest: int = 4096
+    """A request is counted as a whole, when it is passed on."""
+
+    def pass_second(self) -> None:
+        """Let a second pass."""
+        rates = (
+            *(self.read_bytes_per_second, self.write_bytes_per_second),
+            *(self.reads_per_second, self.writes_per_second),
+        )
+        read, written, reads, writes = map(sum, zip(self.done, rates, strict=True))
+        self.done = read, written, reads, writes
+
+    def files(self, directory: str, device: str) -> dict[str, str]:
+        """Return the files that show it, as the kernel prints them."""
+        read, written = (int(done // self.largest) * self.largest for done in self.done[:2])
+        reads, writes = map(int, self.done[2:])
+        if "/blkio" not in directory:
+            line = f"{device} rbytes={read} wbytes={written} rios={reads} wios={writes}"
+            return {f"{directory}/io.stat": f"{line} dbytes=0 dios=0\n"}
+        text = "{0} Read {1}\n{0} Write {2}\n{0} Total {3}\nTotal {3}\n"
+        return {
+            f"{directory}/blkio.throttle.{name}": text.format(device, first, second, first + second)
+            for name, first, second in (
+                ("io_service_bytes", read, written),
+                ("io_serviced", reads, writes),
+            )
+        }
+
+
 def task(number: int, command: str = "postgres", **changes: object) -> BlockedTask:
     """Return a program that waits in a commit on sda."""
     values: dict[str, object] = {
@@ -85,6 +123,8 @@ class Blocked:
         """By process: its name, and what it has written."""
         self.readers: dict[int, tuple[str, int]] = {}
         """By process: its name, and what it has read."""
+        self.groups: dict[tuple[str, str], GroupIo] = {}
+        """By directory of a control group and number of a device."""
         self.add_disk("sda")
 
     def add_disk(self, name: str, **files: str) -> None:
@@ -117,6 +157,9 @@ class Blocked:
             ProcessIo(pid, 1_000, 1, command, f"{command}.service", read, 0, 0)
             for pid, (command, read) in self.readers.items()
         )
+        for (directory, device), counted in self.groups.items():
+            counted.pass_second()
+            machine.memory.write(counted.files(directory, device))
         answers = {
             "/.probe/tasks": json.dumps(
                 to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))

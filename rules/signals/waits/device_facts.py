@@ -11,6 +11,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.rules.signals import guards
 from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device, multipath, slow, slow_windows, suspended
@@ -110,14 +111,36 @@ def device_facts(
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
         is_untouched=is_known and is_untouched(before, moved, below),
-        numbers=frozenset(
-            of_stack.device_number
+        rates={
+            of_stack.device_number: _rates(before, moved, one)
             for one in stack
             if (of_stack := topology.devices.get(one)) and of_stack.device_number
-        ),
+        },
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
+
+
+def _rates(before: Moved | None, moved: tuple[Moved, ...], name: str) -> dict[str, float]:
+    """Return what a device did a second since a wait began, as limits count it; {}: not known yet.
+
+    A limit counts each request of a program, also those that the kernel merges into one.
+    """
+    if before is None or moved[-1].at_seconds - before.at_seconds < IDLE_SECONDS:
+        return {}
+    first, last = before.blocks.get(name), moved[-1].blocks.get(name)
+    if first is None or last is None:
+        return {}
+    elapsed = moved[-1].at_seconds - before.at_seconds
+    grown = [later - earlier for earlier, later in zip(first.counters, last.counters, strict=True)]
+    reads, merged_reads, read_sectors, _, writes, merged_writes, written_sectors, *_ = grown
+    done = {
+        "rbps": read_sectors * SECTOR_BYTES,
+        "wbps": written_sectors * SECTOR_BYTES,
+        "riops": reads + merged_reads,
+        "wiops": writes + merged_writes,
+    }
+    return {rate: number / elapsed for rate, number in done.items()}
 
 
 def _is_stuck(

@@ -8,19 +8,23 @@ mm/page-writeback.c (backlog).
 from __future__ import annotations
 
 import enum
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY
+from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
 from iowarden.rules.signals.guards import is_discard
 from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.tasks import BlockedTask
 
+MAX_LIMITS = 8
+"""So many are named."""
 MIN_BACKLOG_BYTES = 64 << 20
 BACKLOG_SECONDS = 2.0
 """Less unwritten data than the devices write in this time delays no program noticeably."""
@@ -183,7 +187,7 @@ class DeviceFacts:
     """Whether it has completed nothing for longer than a discard may take: it hangs."""
     is_at_limit: bool = False
     is_busy: bool = False
-    """Whether it is in use nearly all of the time: then a limit of a control group is not why."""
+    """Whether it is in use nearly all of the time: for all, whatever a control group may do."""
     is_idle: bool = False
     """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
     wait for did not reach it."""
@@ -191,8 +195,9 @@ class DeviceFacts:
     """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
     up in its file system, it is not the device, and what it is is not known."""
     is_swap_storm: bool = False
-    numbers: frozenset[str] = frozenset()
-    """The numbers of the device and of those below it ('8:16')."""
+    rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What the device and those below it do a second while programs wait, by number ('8:16') and as
+    the rates of a control group's limit are called ('wbps'); {}: not known yet."""
     queued_bytes: float = 0.0
     write_bytes_per_second: float | None = None
 
@@ -266,29 +271,36 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
 def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLimit, ...]:
     """Return the limits of control groups that make these tasks wait for a device, each once.
 
-    One for another device, or for a device that is busy anyway, is not the reason; nor is a target
-    of io.latency, which protects its group, of programs that the kernel does not delay for one.
+    One that the group is not at is not the reason, nor is one for another device; a target of
+    io.latency only for programs that the kernel delays for one. The innermost come first.
     """
-    of_memory = [task for task in tasks if _any_in((task,), _AT_MEMORY_LIMIT)]
-    limits = [limit for task in of_memory for limit in task.limits if not limit.device]
-    if not facts.is_busy:
-        limits += [
-            limit
-            for task in tasks
-            for limit in task.limits
-            if limit.device in facts.numbers
-            if _delays(limit, task)
-        ]
-    return tuple(dict.fromkeys(limits))
+    limits = (limit for task in tasks for limit in task.limits if _delays(limit, task, facts))
+    return tuple(dict.fromkeys(limits))[:MAX_LIMITS]
 
 
-def _delays(limit: GroupLimit, task: BlockedTask) -> bool:
-    """Whether a limit for a device may be why a task waits: one of reads delays no commit."""
+def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
+    """Whether a limit is why a task waits: one of reads delays no commit."""
+    if not limit.device:
+        is_at_limit = limit.reached is None or bool(limit.reached)
+        return is_at_limit and _any_in((task,), _AT_MEMORY_LIMIT)
+    if limit.device not in facts.rates:
+        return False
     if limit.file.endswith(LATENCY):
-        return _any_in((task,), _LATENCY)
-    if _waits_for_writing((task,)):
-        return limit.limits_writes
-    return limit.limits_reads or not _any_in((task,), _READS)
+        return is_delayed_for_latency(task)
+    letters = "w" if _waits_for_writing((task,)) else "r" if _any_in((task,), _READS) else "rw"
+    names = {name for name in limit.rates if name[0] in letters}
+    if limit.reached is not None:
+        return not names.isdisjoint(limit.reached)
+    # Its group cannot have done more than the device did for all.
+    done, permitted = facts.rates[limit.device], limit.rates
+    return not facts.is_busy and any(
+        done.get(name, 0.0) >= AT_LIMIT_RATIO * permitted[name] for name in names
+    )
+
+
+def is_delayed_for_latency(task: BlockedTask) -> bool:
+    """Whether the kernel delays a program, because another group is above its io.latency."""
+    return _any_in((task,), _LATENCY)
 
 
 def is_fault(task: BlockedTask) -> bool:

@@ -114,9 +114,17 @@ def next_memory(
 
 
 def next_limited(state: ManyWaits, now: float, victims: Mapping[str, int]) -> ManyWaits:
-    """Return the state after a poll; `victims`: of each device at its limit, how many wait."""
+    """Return the state after a poll; `victims`: of each device at its limit, how many wait.
+
+    Between two of their requests all may be awake: a poll that sees none does not end a series.
+    """
     limited: dict[str, Polls] = {}
-    for name, count in victims.items():
+    lately = {
+        name: 0
+        for name, polls in state.limited.items()
+        if any(is_blocked and now - at <= MAX_GAP_SECONDS for at, is_blocked in reversed(polls))
+    }
+    for name, count in {**lately, **victims}.items():
         polls = state.limited.get(name, ())
         if polls and now - polls[-1][0] > MAX_GAP_SECONDS:
             polls = ()

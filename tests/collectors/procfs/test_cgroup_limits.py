@@ -46,7 +46,6 @@ def test_the_innermost_limit_comes_first_and_what_is_not_limited_is_left_out(top
     own, above = f"{top}/a.slice/x.service", f"{top}/a.slice"
     assert read_limits(machine, ("0::/a.slice/x.service",)) == (
         GroupLimit(f"{own}/io.max", "8:16", "rbps=1048576 riops=9"),
-        GroupLimit(f"{own}/io.latency", "8:0", "target=75000"),
         GroupLimit(f"{above}/io.max", "8:0", "wiops=120"),
         GroupLimit(f"{above}/memory.high", "", "104857600"),
     )

@@ -12,7 +12,6 @@ from support.kmsg import Kernel
 from support.live import Live, text, watched
 
 from iowarden.collectors.procfs.tasks import BlockedTasks, to_json
-from iowarden.rules.notices.who_waits import limit_sentences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,166 +88,6 @@ def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
     assert "at_limit" in host.guards("vda")
 
 
-@pytest.mark.parametrize(
-    ("group", "file", "text", "value"),
-    [
-        (GROUP, f"{SERVICE}/io.max", "8:0 rbps=max wbps=1048576 riops=max wiops=max\n", "wbps="),
-        (GROUP, "/sys/fs/cgroup/system.slice/io.max", "8:0 wiops=20\n", "wiops=20"),
-        (V1_GROUP, f"{V1_SERVICE}/blkio.throttle.write_bps_device", "8:0 1048576\n", "1048576"),
-    ],
-    ids=["io.max", "of its slice", "version 1"],
-)
-def test_programs_held_by_their_own_control_group_are_mailed_with_the_file_and_its_value(
-    group: str, file: str, text: str, value: str
-) -> None:
-    """The disk is hardly used, and two threads of a report wait for their fsync."""
-    host = Blocked()
-    host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n", file: text})
-    host.pass_seconds(60, [])
-    began = host.second
-    host.disks["sda"].busy_milliseconds = 0
-    host.pass_seconds(40, [task(n, "report", groups=(group,)) for n in range(2)])
-    assert host.mails()[0][0] - began <= 20
-    assert host.cause() == "own limit"
-    (sentence,) = limit_sentences(host.limits())
-    assert file in sentence
-    assert value in sentence
-    assert "system.slice" in sentence or "report.service" in sentence
-
-
-def test_a_limit_is_read_of_a_program_whose_details_the_probe_could_not_read() -> None:
-    """It executes a program: only its unit is known, and '/proc/PID/cgroup' never waits."""
-    host = Blocked()
-    files = {f"{SERVICE}/io.max": "8:0 wbps=1048576\n", "/sys/fs/cgroup/cgroup.controllers": "io\n"}
-    files |= {f"/proc/{900 + n}/cgroup": f"{GROUP}\n" for n in range(2)}
-    host.machine.memory.write(files)
-    host.pass_seconds(40, [task(n, "report") for n in range(2)])
-    assert [limit.value for limit in host.limits()] == ["wbps=1048576"]
-
-
-def test_data_held_back_above_an_idle_disk_are_no_backlog_of_the_host() -> None:
-    """4 MiB/s reach it, 25 ms a second, nothing in flight; which limit it is cannot be read."""
-    host = Blocked()
-    host.pass_seconds(60, [])
-    for _ in range(40):
-        disk = host.disks["sda"]
-        disk.writes += 8
-        disk.written_sectors += 8192
-        disk.milliseconds += 24
-        disk.busy_milliseconds += 25
-        host.queued = 220_000_000
-        host.pass_second([task(n, "report") for n in range(2)])
-    assert host.cause() == "own limit"
-    assert "vm.dirty" not in host.machine.host.mails[0].advice
-    assert "--include=io.max" in host.machine.host.mails[0].advice
-
-
-def test_a_unit_at_its_limit_for_ten_minutes_is_mailed_though_no_wait_is_long() -> None:
-    """Four threads of a report, each in another write at each poll; the disk is hardly used."""
-    host = Blocked()
-    host.machine.memory.write(
-        {"/sys/fs/cgroup/cgroup.controllers": "io\n", f"{SERVICE}/io.max": "8:0 wiops=20\n"}
-    )
-    began = host.second
-    for second in range(680):
-        counters = (0, second, 0, second, 0, second)
-        host.pass_second([task(n, "report", groups=(GROUP,), counters=counters) for n in range(4)])
-    assert 600 <= host.mails()[0][0] - began <= 660
-    assert host.cause() == "own limit"
-
-
-def test_a_limit_for_another_disk_explains_nothing() -> None:
-    """io.max names 8:16, and the program waits for 8:0."""
-    host = Blocked()
-    host.machine.memory.write(
-        {"/sys/fs/cgroup/cgroup.controllers": "io\n", f"{SERVICE}/io.max": "8:16 wbps=1048576\n"}
-    )
-    host.pass_seconds(40, [task(n, "report", groups=(GROUP,)) for n in range(2)])
-    assert host.cause() == "unknown"
-    assert host.limits() == ()
-
-
-def test_a_limit_of_the_parent_names_the_slice_and_one_of_version_1_above_explains_nothing() -> (
-    None
-):
-    """The unit's name has an escaped dash, and its file is on a partition of the limited disk."""
-    own = "/sys/fs/cgroup{}/app.slice/app-db\\x2dnode.slice{}"
-    for group, file, cause in (
-        ("0::", own.format("", "/io.max"), "own limit"),
-        ("4:blkio:", own.format("/blkio", "/blkio.throttle.write_bps_device"), "unknown"),
-    ):
-        host = Blocked()
-        text = "8:0 wbps=1048576\n" if group == "0::" else "8:0 1048576\n"
-        host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n", file: text})
-        host.machine.memory.write({"/sys/block/sda/sda3/partition": "3\n"})
-        host.machine.memory.write({"/sys/block/sda/sda3/dev": "8:3\n"})
-        groups = (f"{group}/app.slice/app-db\\x2dnode.slice/db@1.service",)
-        host.pass_seconds(40, [task(n, "db", groups=groups, waits_at="8:3") for n in range(2)])
-        assert host.cause() == cause
-        for sentence in limit_sentences(host.limits()):
-            assert sentence.startswith(
-                "limit of app-db\\x2dnode.slice: 'wbps=1048576' for device 8:0"
-            )
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "reads", "writes"),
-    [
-        ("io.max", "8:0 rbps=1048576 wbps=max riops=120 wiops=max", True, False),
-        ("io.max", "8:0 rbps=max wbps=1048576", False, True),
-        ("io.max", "8:0 rbps=1048576 wiops=20", True, True),
-        ("blkio.throttle.read_iops_device", "8:0 100", True, False),
-        ("blkio.throttle.write_bps_device", "8:0 100", False, True),
-    ],
-)
-def test_a_limit_of_reads_delays_no_commit_and_one_of_writes_no_read(
-    file: str, text: str, *, reads: bool, writes: bool
-) -> None:
-    """The disk is hardly used; what two programs wait for shows in their stacks."""
-    directory, group = (V1_SERVICE, V1_GROUP) if file.startswith("blkio") else (SERVICE, GROUP)
-    for stack, is_limited in ((READ_STACK, reads), (None, writes)):
-        host = Blocked()
-        host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n"})
-        host.machine.memory.write({f"{directory}/{file}": f"{text}\n"})
-        more = {} if stack is None else {"stack": stack}
-        host.pass_seconds(40, [task(n, "report", groups=(group,), **more) for n in range(2)])
-        assert (host.cause() == "own limit") is is_limited
-        assert bool(host.limits()) is is_limited
-
-
-@pytest.mark.parametrize("is_delayed", [True, False])
-def test_a_target_of_io_latency_explains_only_who_is_delayed_by_one(*, is_delayed: bool) -> None:
-    """It protects the group that has it: a database with a target waits for its commit."""
-    host = Blocked()
-    host.machine.memory.write(
-        {
-            "/sys/fs/cgroup/cgroup.controllers": "io\n",
-            f"{SERVICE}/io.latency": "8:0 target=75000\n",
-        }
-    )
-    held: dict[str, object] = {"wait_channel": "rq_qos_wait"}
-    held["stack"] = ("rq_qos_wait", "blkcg_iolatency_throttle", "__rq_qos_throttle", "submit_bio")
-    more = held if is_delayed else {}
-    host.pass_seconds(40, [task(n, "report", groups=(GROUP,), **more) for n in range(2)])
-    assert host.cause() == ("own limit" if is_delayed else "unknown")
-    assert bool(host.limits()) is is_delayed
-
-
-def test_a_program_above_memory_high_is_told_that_file() -> None:
-    """The kernel holds it until its group has less memory; no disk has to do with it."""
-    host = Blocked()
-    host.machine.memory.write(
-        {"/sys/fs/cgroup/cgroup.controllers": "memory\n", f"{SERVICE}/memory.high": "104857600\n"}
-    )
-    held = {
-        "wait_channel": "mem_cgroup_handle_over_high",
-        "stack": ("mem_cgroup_handle_over_high", "exit_to_user_mode_prepare"),
-    }
-    host.pass_seconds(40, [task(n, "report", groups=(GROUP,), **held) for n in range(2)])
-    assert host.cause() == "own limit"
-    assert [limit.value for limit in host.limits()] == ["104857600"]
-
-
 def storm(host: Blocked, seconds: int, *, swaps: bool, groups: tuple[str, ...] = ()) -> None:
     """Let programs wait in page faults, another one at each poll."""
     for second in range(host.second, host.second + seconds):
@@ -285,31 +124,6 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     mails = host.mails()
     assert 60 <= mails[0][0] - began <= 80
     assert host.cause("") == "swap storm"
-
-
-@pytest.mark.parametrize("function", ["mem_cgroup_oom_synchronize", "mem_cgroup_handle_oom"])
-@pytest.mark.parametrize("at", ["/docker", "/docker/4f2a"])
-def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_limit(
-    function: str, at: str
-) -> None:
-    """'docker run --oom-kill-disable': they stand still until somebody gives them memory."""
-    group = f"/sys/fs/cgroup/memory{at}"
-    host = Blocked()
-    host.machine.memory.write(
-        {
-            f"{group}/memory.oom_control": "oom_kill_disable 1\nunder_oom 1\n",
-            f"{group}/memory.limit_in_bytes": "104857600\n",
-            "/sys/fs/cgroup/memory/docker/4f2a/memory.usage_in_bytes": "104857600\n",
-        }
-    )
-    held = {"wait_channel": function, "stack": (function, "pagefault_out_of_memory")}
-    more = {"system_call": FAULT, "file": "", "mount": "", "waits_at": "", "counters": ()}
-    groups = ("9:memory:/docker/4f2a", "4:blkio:/docker/4f2a")
-    host.pass_seconds(40, [task(n, "java", groups=groups, **held, **more) for n in range(2)])  # type: ignore[arg-type]
-    assert host.mails()[0][0] <= 20
-    assert host.cause("") == "own limit"
-    (sentence,) = limit_sentences(host.limits(""))
-    assert sentence == f"limit of {at[1:]}: '104857600' in {group}/memory.limit_in_bytes"
 
 
 SLICE = "/sys/fs/cgroup/tables.slice"

@@ -1,0 +1,300 @@
+"""Programs that wait at a limit of their control group, each beside a twin that is not at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.blocked import FAULT, SP_PC, Blocked, GroupIo, task
+
+from iowarden.rules.notices.who_waits import limit_sentences
+
+if TYPE_CHECKING:
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+CGROUP = "/sys/fs/cgroup"
+SLICE = f"{CGROUP}/system.slice"
+SERVICE = f"{SLICE}/report.service"
+V1_SERVICE = f"{CGROUP}/blkio/system.slice/report.service"
+GROUP, V1_GROUP = "0::/system.slice/report.service", "4:blkio:/system.slice/report.service"
+READ_STACK = ("io_schedule", "folio_wait_bit_common", "filemap_read", "vfs_read")
+MIB = 1 << 20
+
+
+def limited(file: str, text: str, use: GroupIo | None, device: str = "8:0") -> Blocked:
+    """Return a host with a limit of a control group, which does so much on a device."""
+    host = Blocked()
+    host.machine.memory.write({f"{CGROUP}/cgroup.controllers": "io memory\n", file: text})
+    if use is not None:
+        host.groups[file.rpartition("/")[0], device] = use
+    return host
+
+
+def reports(count: int = 2, group: str = GROUP, **changes: object) -> list[BlockedTask]:
+    """Return threads of a report, which wait in a commit on sda."""
+    return [task(number, "report", groups=(group,), **changes) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "text", "value", "use"),
+    [
+        (
+            GROUP,
+            f"{SERVICE}/io.max",
+            "8:0 rbps=max wbps=1048576 riops=max wiops=max\n",
+            "wbps=",
+            GroupIo(write_bytes_per_second=MIB, largest=MIB),
+        ),
+        (GROUP, f"{SLICE}/io.max", "8:0 wiops=20\n", "wiops=20", GroupIo(writes_per_second=20)),
+        (
+            V1_GROUP,
+            f"{V1_SERVICE}/blkio.throttle.write_bps_device",
+            "8:0 1048576\n",
+            "1048576",
+            GroupIo(write_bytes_per_second=MIB),
+        ),
+        (
+            GROUP,
+            f"{SERVICE}/io.max",
+            "8:0 wbps=262144\n",
+            "wbps=262144",
+            GroupIo(write_bytes_per_second=262_144, largest=MIB),
+        ),
+    ],
+    ids=["io.max", "of its slice", "version 1", "a request takes 4 s"],
+)
+def test_programs_held_by_their_own_control_group_are_mailed_with_the_file_and_its_value(
+    group: str, file: str, text: str, value: str, use: GroupIo
+) -> None:
+    """The disk is hardly used, and two threads of a report wait for their fsync."""
+    host = limited(file, text, use)
+    host.pass_seconds(60, [])
+    began = host.second
+    host.pass_seconds(40, reports(group=group))
+    assert host.mails()[0][0] - began <= 20
+    assert host.cause() == "own limit"
+    (sentence,) = limit_sentences(host.limits())
+    assert file in sentence
+    assert value in sentence
+    assert "system.slice" in sentence or "report.service" in sentence
+
+
+NEVER_REACHED = {
+    "io.max": (f"{SERVICE}/io.max", "8:0 rbps=200000000 wbps=200000000\n", GROUP),
+    "of its slice": (f"{SLICE}/io.max", "8:0 riops=5000 wiops=5000\n", GROUP),
+    "version 1": (f"{V1_SERVICE}/blkio.throttle.write_bps_device", "8:0 200000000\n", V1_GROUP),
+}
+
+
+@pytest.mark.parametrize("kind", NEVER_REACHED)
+@pytest.mark.parametrize("has_figures", [True, False])
+def test_a_limit_that_is_never_reached_does_not_explain_a_backlog(
+    kind: str, *, has_figures: bool
+) -> None:
+    """800 MB are queued for a disk that writes 8 MB/s, in use for 700 ms of each second.
+
+    Where the group's own figures cannot be read, those of the disk show that it is not at it.
+    """
+    file, text, group = NEVER_REACHED[kind]
+    use = GroupIo(write_bytes_per_second=2_000_000, writes_per_second=20)
+    host = limited(file, text, use if has_figures else None)
+    host.pass_seconds(60, [])
+    for _ in range(40):
+        written(host, 8_000_000, busy_milliseconds=700)
+        host.queued = 800_000_000
+        host.pass_second(reports(group=group))
+    assert host.cause() == "backlog"
+    assert host.limits() == ()
+
+
+def written(host: Blocked, size: int, *, busy_milliseconds: int) -> None:
+    """Let sda write so many bytes in this second."""
+    disk = host.disks["sda"]
+    disk.writes += size // 100_000
+    disk.written_sectors += size // 512
+    disk.milliseconds += size // 100_000 * 3
+    disk.busy_milliseconds += busy_milliseconds
+
+
+def test_a_unit_whose_figures_cannot_be_read_is_at_a_limit_that_its_disk_reaches() -> None:
+    """The disk writes as much as this one unit may, and has time left."""
+    host = limited(f"{SERVICE}/io.max", "8:0 wbps=4194304\n", None)
+    host.pass_seconds(60, [])
+    for _ in range(40):
+        written(host, 4_194_304, busy_milliseconds=60)
+        host.pass_second(reports())
+    assert host.cause() == "own limit"
+
+
+def test_a_limit_is_read_of_a_program_whose_details_the_probe_could_not_read() -> None:
+    """It executes a program: only its unit is known, and '/proc/PID/cgroup' never waits."""
+    use = GroupIo(write_bytes_per_second=MIB)
+    host = limited(f"{SERVICE}/io.max", "8:0 wbps=1048576\n", use)
+    host.machine.memory.write({f"/proc/{900 + n}/cgroup": f"{GROUP}\n" for n in range(2)})
+    host.pass_seconds(40, [task(n, "report") for n in range(2)])
+    assert [limit.value for limit in host.limits()] == ["wbps=1048576"]
+
+
+def test_data_held_back_above_an_idle_disk_are_no_backlog_of_the_host() -> None:
+    """4 MiB/s reach it, 25 ms a second, nothing in flight; which limit it is cannot be read."""
+    host = Blocked()
+    host.pass_seconds(60, [])
+    for _ in range(40):
+        written(host, 4_194_304, busy_milliseconds=25)
+        host.queued = 220_000_000
+        host.pass_second([task(n, "report") for n in range(2)])
+    assert host.cause() == "own limit"
+    assert "vm.dirty" not in host.machine.host.mails[0].advice
+    assert "--include=io.max" in host.machine.host.mails[0].advice
+
+
+@pytest.mark.parametrize("awake", [0, 8], ids=["at each poll", "but at some"])
+def test_a_unit_at_its_limit_for_ten_minutes_is_mailed_though_no_wait_is_long(awake: int) -> None:
+    """Four threads of a report, each in another write at each poll; the disk is hardly used."""
+    host = limited(f"{SERVICE}/io.max", "8:0 wiops=20\n", GroupIo(writes_per_second=20))
+    began = host.second
+    for second in range(700):
+        counters = (0, second, 0, second, 0, second)
+        call = f"18 0x5 0x7f2a 0x4000 {second:#x} 0x0 0x0 {SP_PC}"
+        is_awake = awake and second // 2 % awake == 0
+        host.pass_second([] if is_awake else reports(4, counters=counters, system_call=call))
+    assert 600 <= host.mails()[0][0] - began <= 690
+    assert host.cause() == "own limit"
+
+
+@pytest.mark.parametrize("has_figures", [True, False])
+def test_a_unit_below_its_limit_for_ten_minutes_is_not_mailed_for_it(*, has_figures: bool) -> None:
+    """Four threads commit all the time, a few times a second; they may do so ten times as often."""
+    use = GroupIo(writes_per_second=4) if has_figures else None
+    host = limited(f"{SERVICE}/io.max", "8:0 wiops=40\n", use)
+    for second in range(700):
+        host.disks["sda"].writes += 4
+        host.disks["sda"].busy_milliseconds += 30
+        host.pass_second(reports(4, counters=(0, second, 0, second, 0, second)))
+    assert host.mails() == []
+
+
+def test_a_limit_for_another_disk_explains_nothing() -> None:
+    """io.max names 8:16, where the unit is at its limit, and the program waits for 8:0."""
+    use = GroupIo(write_bytes_per_second=MIB)
+    host = limited(f"{SERVICE}/io.max", "8:16 wbps=1048576\n", use, "8:16")
+    host.pass_seconds(40, reports())
+    assert host.cause() == "unknown"
+    assert host.limits() == ()
+
+
+def test_the_limit_of_the_disk_is_found_among_those_of_many_groups_and_disks() -> None:
+    """A unit in a container in a container of a user, limited on twelve disks; sda is the last."""
+    names = ("user.slice", "user-1000.slice", "user@1000.service", "user.slice", "libpod-1.scope")
+    path = "/".join(
+        (*names, "container", "user.slice", "libpod-2.scope", "system.slice", "x.service")
+    )
+    others = "".join(f"65:{16 * number} wbps=1048576\n" for number in range(12))
+    use = GroupIo(write_bytes_per_second=MIB)
+    host = limited(f"{CGROUP}/{path}/io.max", f"{others}8:0 wbps=1048576\n", use)
+    host.pass_seconds(40, reports(group=f"0::/{path}"))
+    assert [limit.device for limit in host.limits()] == ["8:0"]
+    assert host.limits()[0].file == f"{CGROUP}/{path}/io.max"
+
+
+def test_a_limit_of_the_parent_names_the_slice_and_one_of_version_1_above_explains_nothing() -> (
+    None
+):
+    """The unit's name has an escaped dash, and its file is on a partition of the limited disk."""
+    own = "/sys/fs/cgroup{}/app.slice/app-db\\x2dnode.slice{}"
+    for group, file, cause in (
+        ("0::", own.format("", "/io.max"), "own limit"),
+        ("4:blkio:", own.format("/blkio", "/blkio.throttle.write_bps_device"), "unknown"),
+    ):
+        text = "8:0 wbps=1048576\n" if group == "0::" else "8:0 1048576\n"
+        host = limited(file, text, GroupIo(write_bytes_per_second=MIB))
+        host.machine.memory.write({"/sys/block/sda/sda3/partition": "3\n"})
+        host.machine.memory.write({"/sys/block/sda/sda3/dev": "8:3\n"})
+        groups = (f"{group}/app.slice/app-db\\x2dnode.slice/db@1.service",)
+        host.pass_seconds(40, [task(n, "db", groups=groups, waits_at="8:3") for n in range(2)])
+        assert host.cause() == cause
+        for sentence in limit_sentences(host.limits()):
+            assert sentence.startswith(
+                "limit of app-db\\x2dnode.slice: 'wbps=1048576' for device 8:0"
+            )
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reads", "writes"),
+    [
+        ("io.max", "8:0 rbps=1048576 wbps=max riops=120 wiops=max", True, False),
+        ("io.max", "8:0 rbps=max wbps=1048576", False, True),
+        ("io.max", "8:0 rbps=1048576 wiops=20", True, True),
+        ("blkio.throttle.read_iops_device", "8:0 100", True, False),
+        ("blkio.throttle.write_bps_device", "8:0 100", False, True),
+    ],
+)
+def test_a_limit_of_reads_delays_no_commit_and_one_of_writes_no_read(
+    file: str, text: str, *, reads: bool, writes: bool
+) -> None:
+    """The disk is hardly used; what two programs wait for shows in their stacks."""
+    directory, group = (V1_SERVICE, V1_GROUP) if file.startswith("blkio") else (SERVICE, GROUP)
+    for stack, is_limited in ((READ_STACK, reads), (None, writes)):
+        host = limited(f"{directory}/{file}", f"{text}\n", GroupIo(MIB, MIB, 120, 120))
+        host.pass_seconds(40, reports(group=group, **({} if stack is None else {"stack": stack})))
+        assert (host.cause() == "own limit") is is_limited
+        assert bool(host.limits()) is is_limited
+
+
+@pytest.mark.parametrize("is_delayed", [True, False])
+def test_a_target_of_io_latency_explains_only_who_is_delayed_for_it(*, is_delayed: bool) -> None:
+    """It protects the group that has it; a report beside it waits, whose own target is longer."""
+    database = f"{SLICE}/db.service/io.latency"
+    files = {f"{SERVICE}/io.latency": "8:0 target=300000\n", database: "8:0 target=75000\n"}
+    files[f"{SLICE}/mail.service/io.latency"] = "8:0 target=900000\n"
+    host = Blocked()
+    host.machine.memory.write({f"{CGROUP}/cgroup.controllers": "io\n", **files})
+    held: dict[str, object] = {"wait_channel": "rq_qos_wait"}
+    held["stack"] = ("rq_qos_wait", "blkcg_iolatency_throttle", "__rq_qos_throttle", "submit_bio")
+    host.pass_seconds(40, reports(**(held if is_delayed else {})))
+    assert host.cause() == ("own limit" if is_delayed else "unknown")
+    sentence = f"target of db.service: 'target=75000' for device 8:0 in {database}"
+    assert limit_sentences(host.limits()) == [sentence] * is_delayed
+
+
+@pytest.mark.parametrize("used", [104_000_000, None], ids=["at one of two", "not readable"])
+def test_a_program_above_memory_high_is_told_that_file(used: int | None) -> None:
+    """The kernel holds it until its group has less memory; no disk has to do with it."""
+    host = limited(f"{SERVICE}/memory.high", "104857600\n", None)
+    host.machine.memory.write({f"{SLICE}/memory.high": "8589934592\n"})
+    if used is not None:
+        files = {f"{SERVICE}/memory.current": f"{used}\n", f"{SLICE}/memory.current": "900000000\n"}
+        host.machine.memory.write(files)
+    held = {
+        "wait_channel": "mem_cgroup_handle_over_high",
+        "stack": ("mem_cgroup_handle_over_high", "exit_to_user_mode_prepare"),
+    }
+    host.pass_seconds(40, reports(**held))
+    assert host.cause() == "own limit"
+    values = [limit.value for limit in host.limits()]
+    assert values == (["104857600"] if used else ["104857600", "8589934592"])
+
+
+@pytest.mark.parametrize("function", ["mem_cgroup_oom_synchronize", "mem_cgroup_handle_oom"])
+@pytest.mark.parametrize("at", ["/docker", "/docker/4f2a"])
+def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_limit(
+    function: str, at: str
+) -> None:
+    """'docker run --oom-kill-disable': they stand still until somebody gives them memory."""
+    group = f"/sys/fs/cgroup/memory{at}"
+    host = Blocked()
+    host.machine.memory.write(
+        {
+            f"{group}/memory.oom_control": "oom_kill_disable 1\nunder_oom 1\n",
+            f"{group}/memory.limit_in_bytes": "104857600\n",
+            "/sys/fs/cgroup/memory/docker/4f2a/memory.usage_in_bytes": "104857600\n",
+        }
+    )
+    held = {"wait_channel": function, "stack": (function, "pagefault_out_of_memory")}
+    more = {"system_call": FAULT, "file": "", "mount": "", "waits_at": "", "counters": ()}
+    groups = ("9:memory:/docker/4f2a", "4:blkio:/docker/4f2a")
+    host.pass_seconds(40, [task(n, "java", groups=groups, **held, **more) for n in range(2)])  # type: ignore[arg-type]
+    assert host.mails()[0][0] <= 20
+    assert host.cause("") == "own limit"
+    (sentence,) = limit_sentences(host.limits(""))
+    assert sentence == f"limit of {at[1:]}: '104857600' in {group}/memory.limit_in_bytes"
