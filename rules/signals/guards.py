@@ -117,6 +117,7 @@ _DISCARDS = (
     "f2fs_trim_fs",  # fs/f2fs/segment.c
     "f2fs_issue_discard",
     "fat_trim_fs",  # fs/fat/fatent.c
+    "discard_swap",  # mm/swapfile.c
 )
 """A task with one of these in its stack waits for a discard."""
 _DISCARD_CALLS = (
@@ -129,6 +130,7 @@ _DISCARD_CALLS = (
     "btrfs_trim_fs",
     "f2fs_trim_fs",
     "fat_trim_fs",
+    *("discard_swap", "__do_sys_swapon", "__x64_sys_swapon", "sys_swapon", "SyS_swapon"),
 )
 """A program with one of these was started to discard; else a file system does it meanwhile."""
 _IOCTL_CALLS = frozenset({"16", "29", "54"})
@@ -217,20 +219,22 @@ def _calls_discard(task: BlockedTask) -> bool:
     return int(arguments[1], 16) & 0xFFFF in _DISCARD_REQUESTS
 
 
-def discarding(tasks: Iterable[BlockedTask], topology: Topology) -> frozenset[str]:
+def discarding(
+    tasks: Iterable[BlockedTask], topology: Topology, candidates: Collection[str] = ()
+) -> frozenset[str]:
     """Return the leaf devices below those for whose discards tasks wait.
 
-    Of a kernel thread only the name shows its device, and those of btrfs and of work queues do not
-    have it. Where all that wait for a known device wait for one, it discards on that.
+    Of some tasks that is not known: kernel threads of btrfs and of work queues do not have a device
+    in their name, and neither swapon(2) nor a file of btrfs has one. If there is one disk only on
+    which they may discard (`candidates`), it is that.
     """
-    by_device: dict[str, list[BlockedTask]] = {}
-    for task in tasks:
+    names = set()
+    for task in filter(is_discard, tasks):
         device = topology.whole(task.waits_at) if task.waits_at else None
-        by_device.setdefault("" if device is None else device.name, []).append(task)
-    placeless = [task for task in by_device.pop("", []) if task.kernel and is_discard(task)]
-    names = {name for name, waiting in by_device.items() if any(map(is_discard, waiting))}
-    if placeless and len(by_device) == 1:
-        names |= by_device.keys()
+        if device is not None:
+            names.add(device.name)
+        elif len(candidates) == 1:
+            names |= {*candidates}
     return frozenset(leaf for name in names for leaf in leaves_below(topology, name))
 
 

@@ -42,6 +42,8 @@ WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_CRITICAL_SECONDS = 180.0
+DISCARDED_SECONDS = 10.0
+"""A disk that has completed discards so lately is one on which a program discards."""
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
 _EARLY_SECONDS = 0.5
@@ -151,7 +153,9 @@ def step(
             before, (since, now), blocks[name], kinds.limits[name], waiting=waiting
         )
     # One discard may take longer than it is remembered that any completed.
-    for name in tasks.discards & devices.keys():
+    discards = set(tasks.discards)
+    discards |= {name for name, paths in kinds.maps.items() if not discards.isdisjoint(paths)}
+    for name in discards & devices.keys():
         if not devices[name].discarding:
             devices[name] = replace(devices[name], discarding=True)
     for name, progress in devices.items():
@@ -489,7 +493,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
-    tasks = _next_tasks(state.tasks, view, derived.topology)
+    tasks = _next_tasks(state.tasks, view, derived.topology, stood)
     waiting = _now_waiting(tasks, view)
     after = step(stood, now, blocks, kinds, inputs.uptime_seconds, waiting)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
@@ -507,12 +511,28 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     return state, samples(after)
 
 
-def _next_tasks(before: WaitingTasks, view: View, topology: Topology) -> WaitingTasks:
+def _next_tasks(
+    before: WaitingTasks, view: View, topology: Topology, stood: DeviceState
+) -> WaitingTasks:
     """Return who waited at the last poll."""
     now, tasks = view.inputs.now_seconds, view.inputs.snapshot.tasks
     if tasks is not None and "tasks" in view.inputs.fresh and not tasks.unseen:
-        return waiting_tasks.polled(before, tasks.tasks, topology, now)
+        candidates = _discard_candidates(stood, topology, now)
+        return waiting_tasks.polled(before, tasks.tasks, topology, now, candidates)
     return waiting_tasks.aged(before, now)
+
+
+def _discard_candidates(state: DeviceState, topology: Topology, now: float) -> list[str]:
+    """Return the disks that have completed discards lately, else those that complete nothing."""
+    disks = [name for name in topology.leaves if name in state.devices]
+    discarded = {name: state.devices[name].discarded_at_seconds for name in disks}
+    stalled = [name for name in disks if hang_seconds(state, name) >= PROOF_SECONDS]
+    lately = [
+        name
+        for name, at in discarded.items()
+        if name not in stalled and at is not None and now - at <= DISCARDED_SECONDS
+    ]
+    return lately or stalled
 
 
 def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:

@@ -15,7 +15,7 @@ from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals import guards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTask
@@ -48,9 +48,16 @@ NOTHING = WaitingTasks()
 
 
 def polled(
-    before: WaitingTasks, tasks: Iterable[BlockedTask], topology: Topology, now: float
+    before: WaitingTasks,
+    tasks: Iterable[BlockedTask],
+    topology: Topology,
+    now: float,
+    candidates: Collection[str] = (),
 ) -> WaitingTasks:
-    """Return what a poll at all blocked tasks shows."""
+    """Return what a poll at all blocked tasks shows.
+
+    `candidates`: the disks on which those may discard of which it is not known.
+    """
     seen = tuple(tasks)
     writers = {pid: at for pid, at in before.writers.items() if now - at <= WRITER_SECONDS}
     writers |= {_process(task): now for task in seen if writeback_channel(task) == _PAUSED}
@@ -61,7 +68,7 @@ def polled(
     return WaitingTasks(
         now,
         None if placeless else frozenset(by_leaf),
-        guards.discarding(seen, topology),
+        guards.discarding(seen, topology, candidates),
         frozenset(writing) if is_known else frozenset(),
         writers,
     )

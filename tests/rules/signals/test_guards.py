@@ -250,18 +250,20 @@ def blocked(command: str, stack: tuple[str, ...], device: str, *, kernel: bool) 
 
 
 @pytest.mark.parametrize(
-    ("sentence", "discards_on", "others_on", "expected"),
+    ("sentence", "discards_on", "candidates", "expected"),
     [
-        ("the journal's thread has its device in its name", "sda", ["sda", "sdb"], {"sda"}),
-        ("another has not, and all wait for one disk", "", ["sda", "sda"], {"sda"}),
-        ("for two: it may be either", "", ["sda", "sdb"], set()),
-        ("and nobody waits for it", "", [], set()),
+        ("the journal's thread has its device in its name", "sda", ["sdb"], {"sda"}),
+        ("another has not, and one disk completes nothing", "", ["sda"], {"sda"}),
+        ("two: it may be either", "", ["sda", "sdb"], set()),
+        ("all complete what they get", "", [], set()),
     ],
 )
-def test_a_kernel_thread_discards_on_the_disk_that_all_wait_for(
-    sentence: str, discards_on: str, others_on: list[str], expected: set[str]
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_task_discards_on_the_one_disk_on_which_it_may(
+    sentence: str, discards_on: str, candidates: list[str], expected: set[str], *, kernel: bool
 ) -> None:
-    """Mounted with '-o discard', file systems discard in threads and work queues of their own."""
-    tasks = [blocked("btrfs-transaction", DISCARDS, discards_on, kernel=True)]
-    tasks += [blocked("influxd", COMMITS, name, kernel=False) for name in others_on]
-    assert discarding(tasks, topology(disk("sda"), disk("sdb"))) == expected, sentence
+    """Mounted with '-o discard', file systems discard in threads, work queues and any program."""
+    tasks = [blocked("btrfs-transaction", DISCARDS, discards_on, kernel=kernel)]
+    tasks += [blocked("influxd", COMMITS, name, kernel=False) for name in ("sda", "sda")]
+    found = discarding(tasks, topology(disk("sda"), disk("sdb")), candidates)
+    assert found == expected, sentence

@@ -1,0 +1,117 @@
+"""Discards of which neither call nor thread shows the disk, each beside a disk that hangs."""
+
+from __future__ import annotations
+
+import pytest
+from support.blocked import SP_PC, Blocked, task
+
+NOT_PLACED: dict[str, object] = {"waits_at": "", "file": "", "mount": ""}
+COMMIT = ("submit_bio_wait", "blkdev_issue_discard", "btrfs_issue_discard", "btrfs_discard_extent")
+BTRFS = {
+    **NOT_PLACED,
+    "command": "btrfs-transaction",
+    "kernel": True,
+    "system_call": "",
+    "stack": (*COMMIT, "btrfs_finish_extent_commit", "btrfs_commit_transaction", "kthread"),
+}
+SWAPON = {
+    **NOT_PLACED,
+    "command": "swapon",
+    "system_call": f"167 0x55d1 0x10000 0x0 0x0 0x0 0x0 {SP_PC}",
+    "stack": ("submit_bio_wait", "blkdev_issue_discard", "discard_swap", "__do_sys_swapon"),
+}
+OWN_COMMIT = {
+    **NOT_PLACED,
+    "command": "influxd",
+    "file": "/var/lib/influxdb/wal/1",
+    "stack": (*COMMIT, "btrfs_commit_transaction", "btrfs_sync_file", "do_fsync"),
+}
+FORMS = {"btrfs": BTRFS, "swapon": SWAPON}
+
+
+def played(discard: dict[str, object], seconds: int, *, victims: int = 0) -> Blocked:
+    """Return a host of two disks, one of which completes nothing while a discard is waited for."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.pass_seconds(60, [], sda=8_000_000, sdb=4_000_000)
+    host.disks["sda"].in_flight = 2
+    waiting = [task(9, **discard), *(task(number) for number in range(victims))]
+    host.pass_seconds(seconds, waiting, sdb=4_000_000)
+    return host
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_discard_whose_disk_is_not_known_is_on_the_one_that_completes_nothing(form: str) -> None:
+    """Mounted with '-o discard', and 'swapon --discard': a minute, in which no program waits."""
+    host = played(FORMS[form], 60)
+    assert host.mails() == []
+    assert "discarding" in host.guards("sda")
+    assert "discarding" not in host.guards("sdb")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_who_waits_behind_such_a_discard_is_mailed_with_it_as_the_cause(form: str) -> None:
+    """Two backends commit on the same disk: they stand still, and it is not at fault."""
+    host = played(FORMS[form], 60, victims=2)
+    assert host.mails()[0][0] - 60 <= 20
+    assert host.cause() == "discarding"
+    assert "critical" not in {severity for _, severity in host.mails()[:1]}
+    assert "DeviceHang" not in host.machine.host.names("critical")
+
+
+def test_a_program_whose_own_commit_discards_is_harmed_and_the_disk_does_not_hang() -> None:
+    """btrfs discards in the fsync of a database, whose file is on no device of its own."""
+    host = played(OWN_COMMIT, 60)
+    assert host.mails()[0][0] - 60 <= 40
+    assert host.cause("") == "discarding"
+    assert "DeviceHang" not in host.machine.host.names("warning")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_two_disks_that_complete_nothing_neither_is_known_to_discard(form: str) -> None:
+    """One of them hangs: both are mailed."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.pass_seconds(60, [], sda=8_000_000, sdb=4_000_000)
+    host.disks["sda"].in_flight = host.disks["sdb"].in_flight = 2
+    host.pass_seconds(60, [task(9, **FORMS[form])])  # type: ignore[arg-type]
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_disk_that_hangs_next_to_one_that_discards_all_the_time_is_mailed(form: str) -> None:
+    """The discards complete on sdb, a few each second: they are not what sda waits for."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 2
+    for _ in range(60):
+        host.disks["sdb"].discards += 4
+        host.disks["sdb"].discard_milliseconds += 900
+        host.pass_second([task(9, **FORMS[form]), task(1), task(2)])  # type: ignore[arg-type]
+    assert host.cause() == "hang"
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_a_map_of_paths_discards_for_as_long_as_its_disk_may() -> None:
+    """fstrim on a LUN with two paths: 100 s, and neither path nor map hangs."""
+    host = Blocked()
+    host.add_disk("sdb")
+    base = "/sys/block"
+    files: dict[str, str | bytes | None] = {
+        f"{base}/dm-0/dev": "253:0\n",
+        f"{base}/dm-0/dm/uuid": "mpath-3600a\n",
+        f"{base}/dm-0/dm/name": "mpatha\n",
+        f"{base}/dm-0/dm/suspended": "0\n",
+        f"{base}/dm-0/size": "1953525168\n",
+    }
+    for path in ("sda", "sdb"):
+        files |= {f"{base}/dm-0/slaves/{path}": None, f"{base}/{path}/holders/dm-0": None}
+    host.machine.memory.write(files)
+    host.disks["dm-0"] = type(host.disks["sda"])()
+    host.pass_seconds(60, [], sda=4_000_000, sdb=4_000_000)
+    host.disks["sda"].in_flight = host.disks["dm-0"].in_flight = 1
+    stack = ("submit_bio_wait", "blkdev_issue_discard", "ext4_trim_fs", "ext4_ioctl")
+    call = f"16 0x3 0xc0185879 0x7ffd 0x0 0x0 0x0 {SP_PC}"
+    host.pass_seconds(100, [task(9, "fstrim", stack=stack, system_call=call, waits_at="253:0")])
+    assert host.mails() == []
