@@ -512,12 +512,12 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
 
 
 def _next_tasks(
-    before: WaitingTasks, view: View, topology: Topology, stood: DeviceState
+    before: WaitingTasks, view: View, topology: Topology, state: DeviceState
 ) -> WaitingTasks:
     """Return who waited at the last poll."""
     now, tasks = view.inputs.now_seconds, view.inputs.snapshot.tasks
     if tasks is not None and "tasks" in view.inputs.fresh and not tasks.unseen:
-        candidates = _discard_candidates(stood, topology, now)
+        candidates = _discard_candidates(state, topology, now)
         return waiting_tasks.polled(before, tasks.tasks, topology, now, candidates)
     return waiting_tasks.aged(before, now)
 

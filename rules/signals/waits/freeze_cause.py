@@ -99,6 +99,15 @@ _RECLAIM = (
     "wait_iff_congested",
 )
 """Source: kernel, mm/vmscan.c; the last two before 5.16, mm/backing-dev.c."""
+_SWAP = (
+    "do_swap_page",  # mm/memory.c
+    "swap_",  # mm/swap_state.c, mm/page_io.c, like the next two
+    "swapin_",
+    "read_swap_cache",
+    "shmem_",  # mm/shmem.c: shared memory and tmpfs
+    *_RECLAIM,
+)
+"""A page fault for what was swapped out, or for a page that has to be freed first."""
 
 
 class FreezeCause(enum.StrEnum):
@@ -306,6 +315,14 @@ def is_delayed_for_latency(task: BlockedTask) -> bool:
 def is_fault(task: BlockedTask) -> bool:
     """Whether a program waits in a page fault."""
     return not task.kernel and task.system_call.startswith("-1 ")
+
+
+def waits_for_swap(task: BlockedTask) -> bool:
+    """Whether a program in a page fault waits for swapped memory, and not for a file mapped by it.
+
+    Without a stack it may.
+    """
+    return waits_in(task, _SWAP) or not (task.stack or waits_in(task, _READS))
 
 
 def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:

@@ -26,6 +26,7 @@ from iowarden.rules.signals.waits.freeze_cause import (
     freeze_cause,
     is_fault,
     limits_of,
+    waits_for_swap,
 )
 from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
@@ -407,12 +408,15 @@ def _next_many(
         swapped = snapshot.vmstat.swapped_in_bytes_total
         swapped += snapshot.vmstat.swapped_out_bytes_total or 0
     faults = {name: [w.task for w in own if is_fault(w.task)] for name, own in waits.items()}
+    pressure = _full_pressure_ratio(chain.from_iterable(faults.values()), view)
+    if pressure is None:  # a program that starts waits for its file, whatever is swapped meanwhile
+        faults = {name: [*filter(waits_for_swap, tasks)] for name, tasks in faults.items()}
     many = many_waits.next_memory(
         many,
         now,
         faulting=frozenset(name for name, tasks in faults.items() if tasks),
         swapped_bytes=swapped,
-        full_pressure_ratio=_full_pressure_ratio(chain.from_iterable(faults.values()), view),
+        full_pressure_ratio=pressure,
     )
     limited = {
         name: len(tasks)

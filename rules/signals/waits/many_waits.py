@@ -27,19 +27,25 @@ MAX_GAP_SECONDS = 12.0
 MAX_STORM_GAP_SECONDS, MIN_STORM_POLLS = 25.0, 4
 """In a swap storm polls fail as well: of those that did not, at least so many."""
 MIN_FULL_PRESSURE_RATIO = 0.2
+MIN_SWAPPED_BYTES_PER_SECOND = 80 * 1024.0
+"""Where pressure is not measured (before 4.20, or psi=0), less is no swap storm.
+
+A hard disk takes 10 ms for a read at a random position, of one page of 4 KiB at least (kernel,
+admin-guide/sysctl/vm.rst, page-cluster): programs that wait for a fifth of the time, as with
+pressure, get 20 pages a second. A device that takes 50 ms reads so many when it is always in use.
+"""
 
 
 class MemoryPoll(NamedTuple):
     """What one poll shows of memory.
 
-    `is_swapping`: something was swapped in or out since the poll before. `full_pressure_ratio`:
-    share of the last 10 s in which all programs waited for memory, None: the kernel does not
-    measure it.
+    `swapped_bytes`: swapped in and out since the poll before. `full_pressure_ratio`: share of the
+    last 10 s in which all programs waited for memory, None: the kernel does not measure it.
     """
 
     at_seconds: float
     is_faulting: bool
-    is_swapping: bool
+    swapped_bytes: int
     full_pressure_ratio: float | None
 
 
@@ -91,17 +97,19 @@ def next_memory(
     None: not known.
     """
     before = state.swapped_bytes
-    is_swapping = before is not None and swapped_bytes is not None and swapped_bytes > before
+    swapped = 0
+    if before is not None and swapped_bytes is not None:
+        swapped = max(swapped_bytes - before, 0)
     polls = state.memory
     if polls and now - polls[-1].at_seconds > MAX_STORM_GAP_SECONDS:
         polls = ()
-    polls = (*polls, MemoryPoll(now, bool(faulting), is_swapping, full_pressure_ratio))
+    polls = (*polls, MemoryPoll(now, bool(faulting), swapped, full_pressure_ratio))
     is_long = now - polls[0].at_seconds >= STORM_SECONDS
     while len(polls) > 1 and now - polls[1].at_seconds >= STORM_SECONDS:
         polls = polls[1:]
     is_storm = is_long and len(polls) >= MIN_STORM_POLLS
     is_storm = is_storm and _is_mostly([poll.is_faulting for poll in polls])
-    is_storm = is_storm and all(poll.is_swapping for poll in polls[1:]) and _is_pressed(polls)
+    is_storm = is_storm and all(poll.swapped_bytes for poll in polls[1:]) and _is_pressed(polls)
     since = state.storm_since_seconds
     devices = (state.storm_devices if is_storm else frozenset()) | faulting
     return replace(
@@ -136,12 +144,16 @@ def next_limited(state: ManyWaits, now: float, victims: Mapping[str, int]) -> Ma
 
 
 def _is_pressed(polls: tuple[MemoryPoll, ...]) -> bool:
-    """Whether all programs waited for memory for a fifth of the time; True if it is not measured.
+    """Whether all programs waited for memory for a fifth of the time.
 
-    On average: while one of them has its pages for a moment, not all wait.
+    On average: while one of them has its pages for a moment, not all wait. Where that is not
+    measured, what was swapped shows it.
     """
     ratios = [poll.full_pressure_ratio for poll in polls if poll.full_pressure_ratio is not None]
-    return not ratios or statistics.fmean(ratios) >= MIN_FULL_PRESSURE_RATIO
+    if ratios:
+        return statistics.fmean(ratios) >= MIN_FULL_PRESSURE_RATIO
+    swapped = sum(poll.swapped_bytes for poll in polls[1:])
+    return swapped >= MIN_SWAPPED_BYTES_PER_SECOND * (polls[-1].at_seconds - polls[0].at_seconds)
 
 
 def _is_mostly(flags: list[bool]) -> bool:

@@ -88,10 +88,21 @@ def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
     assert "at_limit" in host.guards("vda")
 
 
-def storm(host: Blocked, seconds: int, *, swaps: bool, groups: tuple[str, ...] = ()) -> None:
-    """Let programs wait in page faults, another one at each poll."""
+SWAPPED = ("io_schedule", "folio_wait_bit_common", "do_swap_page")
+MAPPED = ("io_schedule", "folio_wait_bit_common", "filemap_fault", "__do_fault")
+
+
+def storm(
+    host: Blocked,
+    seconds: int,
+    *,
+    pages: int = 5_000,
+    groups: tuple[str, ...] = (),
+    stack: tuple[str, ...] = SWAPPED,
+) -> None:
+    """Let programs wait in page faults, another one at each poll, while pages are swapped."""
     for second in range(host.second, host.second + seconds):
-        host.swapped += 5_000 if swaps else 0
+        host.swapped += pages
         host.pass_second(
             [
                 task(
@@ -101,7 +112,7 @@ def storm(host: Blocked, seconds: int, *, swaps: bool, groups: tuple[str, ...] =
                     file="",
                     counters=(),
                     voluntary_switches=second * 50,
-                    stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+                    stack=stack,
                     groups=groups,
                 )
                 for number in range(6)
@@ -120,7 +131,7 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     )
     host.pass_seconds(60, [])
     began = host.second
-    storm(host, 120, swaps=True)
+    storm(host, 120)
     mails = host.mails()
     assert 60 <= mails[0][0] - began <= 80
     assert host.cause("") == "swap storm"
@@ -151,7 +162,7 @@ def test_a_swap_storm_in_a_control_group_is_one_though_others_of_the_host_run(
     )
     host.pass_seconds(60, [])
     began = host.second
-    storm(host, 120, swaps=True, groups=("0::/tables.slice/table-1.service",))
+    storm(host, 120, groups=("0::/tables.slice/table-1.service",))
     assert bool(host.mails()) is is_storm
     if is_storm:
         assert 60 <= host.mails()[0][0] - began <= 80
@@ -200,16 +211,45 @@ def test_a_swap_storm_in_which_most_polls_fail_is_mailed() -> None:
     began = host.second
     for second in range(150):
         host.has_probe = second % 20 < 6
-        storm(host, 1, swaps=True)
+        storm(host, 1)
     assert 60 <= host.mails()[0][0] - began <= 110
 
 
-def test_programs_that_page_their_own_files_in_are_no_swap_storm() -> None:
-    """The same faults at each poll, of programs that start; nothing is swapped."""
+@pytest.mark.parametrize(
+    ("stack", "pages", "is_storm"),
+    [
+        (SWAPPED, 900, True),
+        (SWAPPED, 30, True),
+        ((), 900, True),
+        (SWAPPED, 1, False),
+        (MAPPED, 0, False),
+        (MAPPED, 1, False),
+        (MAPPED, 900, False),
+    ],
+)
+def test_without_pressure_a_storm_is_what_is_swapped_for_those_who_wait(
+    stack: tuple[str, ...], pages: int, *, is_storm: bool
+) -> None:
+    """psi=0: a page at each poll is none, nor are programs that start while others are swapped."""
     host = Blocked()
     host.pass_seconds(60, [])
-    storm(host, 120, swaps=False)
-    assert host.mails() == []
+    began = host.second
+    storm(host, 120, pages=pages, stack=stack)
+    assert bool(host.mails()) is is_storm
+    if is_storm:
+        assert 60 <= host.mails()[0][0] - began <= 80
+        assert host.cause("") == "swap storm"
+
+
+@pytest.mark.parametrize("full_percent", [60, 5])
+def test_programs_whose_files_are_thrown_out_of_memory_are_in_a_storm(full_percent: int) -> None:
+    """Their swap is full, so that it is their code which is read again; pressure shows it."""
+    host = Blocked()
+    line = f"avg10={full_percent}.00 avg60=9.00 avg300=1.00 total=1\n"
+    host.machine.memory.write({"/proc/pressure/memory": f"some {line}full {line}"})
+    host.pass_seconds(60, [])
+    storm(host, 120, pages=2, stack=MAPPED)
+    assert bool(host.mails()) is (full_percent == 60)
 
 
 def test_the_oom_kill_that_ends_a_swap_storm_is_in_its_incident(tmp_path: Path) -> None:
