@@ -384,5 +384,8 @@ def _device_of(command: str) -> str:
 
 
 def functions(text: str) -> tuple[str, ...]:
-    """Return the names in a stack: '[<0>] jbd2_log_wait_commit+0x9b/0x120 [jbd2]'."""
+    """Return the names in a stack: '[<0>] jbd2_log_wait_commit+0x9b/0x120 [jbd2]'.
+
+    The innermost `MAX_FUNCTIONS`: all that the kernel prints.
+    """
     return tuple(_FUNCTION.findall(text)[:MAX_FUNCTIONS])

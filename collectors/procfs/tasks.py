@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
 
 MAX_TASKS = 64
-MAX_FUNCTIONS = 16
+MAX_FUNCTIONS = 64
+"""Of one stack; the kernel prints no more: fs/proc/base.c, proc_pid_stack."""
 DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD. Source: kernel, include/linux/sched.h."""
@@ -65,7 +66,7 @@ class BlockedTask:
     wait_channel: str
     """A kernel function ('balance_dirty_pages'); '' if not known."""
     stack: tuple[str, ...]
-    """Kernel functions, innermost first, without offsets."""
+    """Kernel functions, innermost first, without offsets; the innermost `MAX_FUNCTIONS`."""
     read_bytes: int | None
     """Read from disks by its whole process; `write_bytes` likewise."""
     write_bytes: int | None
@@ -215,7 +216,11 @@ def to_json(tasks: BlockedTasks) -> dict[str, Any]:
 
 
 def from_json(text: str) -> BlockedTasks:
-    """Parse the JSON of `to_json`. Errors: ParseError."""
+    """Parse the JSON of `to_json`; a longer stack than `MAX_FUNCTIONS` loses its outermost ones.
+
+    These are the system call, which is known by its number; the innermost show what a task waits
+    for. Errors: ParseError.
+    """
     try:
         found = json.loads(text)
         tasks = tuple(_parsed(each) for each in found["tasks"])
@@ -236,8 +241,10 @@ def from_json(text: str) -> BlockedTasks:
 def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sent
     # Each poll parses 64 tasks: only what is wrong costs a call.
     stack, counters = found["stack"], found.get("counters", ())
-    if not isinstance(stack, list) or len(stack) > MAX_FUNCTIONS:
-        raise TypeError(f"'stack': expected up to {MAX_FUNCTIONS} names, got {stack!r:.60}")
+    if not isinstance(stack, list):
+        raise TypeError(f"'stack': expected a list of names, got {stack!r:.60}")
+    if len(stack) > MAX_FUNCTIONS:
+        stack = stack[:MAX_FUNCTIONS]
     if not isinstance(found["kernel"], bool):
         raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
     names = [found.get(name, "") for name in _OPTIONAL_TEXTS]

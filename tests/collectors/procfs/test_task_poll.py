@@ -12,6 +12,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs import task_poll
 from iowarden.collectors.procfs.task_poll import read_waiting_tasks
 from iowarden.collectors.procfs.tasks import MAX_TASKS, from_json, to_json
+from iowarden.rules.signals.waits.storage_call import Purpose, purpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,25 @@ def test_a_poll_has_all_facts_that_tell_one_call_from_the_next(tmp_path: Path) -
     assert (task.voluntary_switches, task.cpu_ticks) == (700, 7)
     assert (task.file, task.waits_at, task.mount) == ("/srv/db/pg_wal/1", "8:17", "/srv/db")
     assert task.unit == "postgresql@15-main.service"
+
+
+def test_a_core_dump_that_waits_deep_in_xfs_is_a_core_dump(tmp_path: Path) -> None:
+    """The kernel frees memory within the write of the dump: 29 functions below the signal."""
+    inner = (
+        *("xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map", "xfs_trans_read_buf_map"),
+        *("xfs_imap_to_bp", "xfs_inode_to_log_dinode", "xlog_cil_commit", "__xfs_trans_commit"),
+        *("xfs_iomap_write_allocate", "xfs_map_blocks", "iomap_writepages", "xfs_vm_writepages"),
+        *("do_writepages", "pageout", "shrink_folio_list", "shrink_inactive_list"),
+        *("shrink_lruvec", "shrink_node", "do_try_to_free_pages", "try_to_free_pages"),
+        *("__alloc_pages_slowpath", "filemap_get_folio", "iomap_file_buffered_write"),
+        *("xfs_file_buffered_write", "__kernel_write_iter", "dump_emit_page", "elf_core_dump"),
+    )
+    stack = (*inner, "do_coredump", "get_signal", "arch_do_signal_or_restart")
+    text = "".join(f"[<0>] {name}+0x9b/0x120 [xfs]\n" for name in stack)
+    add(tmp_path, 812, stack=f"{text}[<0>] 0xffffffffffffffff\n")
+    (task,) = read_waiting_tasks(Machine(str(tmp_path))).tasks
+    assert task.stack == stack
+    assert purpose(task) is Purpose.ELSEWHERE
 
 
 def test_a_reader_of_a_busy_disk_that_runs_meanwhile_is_left_out(tmp_path: Path) -> None:

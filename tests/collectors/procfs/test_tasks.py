@@ -17,6 +17,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.procfs.task_poll import read_waiting_tasks
 from iowarden.collectors.procfs.tasks import (
+    MAX_FUNCTIONS,
     MAX_TASKS,
     WRITEBACK,
     BlockedTask,
@@ -269,7 +270,7 @@ TASKS = st.builds(
     start_ticks=st.integers(0, (1 << 64) - 1),
     command=st.text(max_size=64),
     wait_channel=st.text(max_size=64),
-    stack=st.lists(st.text(max_size=20), max_size=16).map(tuple),
+    stack=st.lists(st.text(max_size=20), max_size=MAX_FUNCTIONS).map(tuple),
     read_bytes=st.none() | st.integers(0, (1 << 64) - 1),
     write_bytes=st.none() | st.integers(0, (1 << 64) - 1),
     process=st.integers(0, 1 << 22),
@@ -315,7 +316,6 @@ def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
         ("pid", True),
         ("start_ticks", 1.5),
         ("command", None),
-        ("stack", ["x"] * 17),
         ("stack", "abc"),
         ("stack", [1]),
         ("write_bytes", 1 << 64),
@@ -332,6 +332,15 @@ def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
         from_json(json.dumps({**to_json(BlockedTasks((task(),), 1)), "count": 0}))
     with pytest.raises(ParseError, match="expected tasks as JSON"):
         from_json("[" * 100_000)
+
+
+def test_one_long_stack_costs_its_outermost_functions_and_no_other_task() -> None:
+    """A recording of another kernel, or a probe that cuts nothing: the poll is read."""
+    deep = tuple(f"xfs_{number}" for number in range(MAX_FUNCTIONS + 30))
+    both = BlockedTasks((task(stack=deep), task("rq_qos_wait", pid=813)), 2)
+    found = from_json(json.dumps(to_json(both)))
+    assert [each.stack for each in found.tasks] == [deep[:MAX_FUNCTIONS], ()]
+    assert found.tasks[1].wait_channel == "rq_qos_wait"
 
 
 MOUNTS = (
