@@ -39,8 +39,9 @@ MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("device", "memory", "writeback", "zfs_pools"), 1.0),
-    **dict.fromkeys(("iowarden", "md", "queue", "zfs_devices", "device_mapper"), 5.0),
-    **dict.fromkeys(("competing_monitors", "controllers", "disks", "filesystem"), 15.0),
+    **dict.fromkeys(("disks", "iowarden", "md", "queue", "zfs_devices"), 5.0),
+    "device_mapper": 5.0,
+    **dict.fromkeys(("competing_monitors", "controllers", "filesystem"), 15.0),
     **dict.fromkeys(("memory_settings", "monitoring", "smart"), 15.0),
     "backups": 60.0,
 }

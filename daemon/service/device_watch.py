@@ -1,4 +1,9 @@
-"""Hotplug: a uevent of a block device makes the collectors list the devices again at once."""
+"""When devices are polled at once: at their uevents, and their states while they hang.
+
+A disk in error recovery is blocked, then running or offline; a path of NVMe is live, connecting or
+gone. Which of them it is explains the hang, and is in its first mail. Source: kernel, scsi_lib.c
+(scsi_device_set_state), scsi_error.c, nvme/host/core.c (nvme_change_ctrl_state).
+"""
 
 from __future__ import annotations
 
@@ -19,13 +24,28 @@ if TYPE_CHECKING:
 
 _NEW = {"add", "remove"}
 """Uevent actions after which a device name may belong to a different device."""
+_STATES = ("scsi", "block")
+"""Collectors that read the states of SCSI devices, and those of the paths of NVMe."""
+_STATE_INTERVAL_SECONDS = 2.0
+_HANGING_SECONDS = 3.0
+"""A disk that completes nothing for so long may be in error recovery."""
+_MAX_TRANSIENT_SECONDS = 600.0
+"""A device that is not running for longer remains so: FC and iSCSI give up earlier (dev_loss_tmo,
+replacement_timeout)."""
+_STATE_KINDS = frozenset(
+    "ata_disabled block_offline connection_error connection_lost connection_restored hba_dead"
+    " hba_device_removed hba_disk_lost hba_reset nvme_controller_dead nvme_controller_down"
+    " nvme_reset scsi_abort scsi_no_connect scsi_offlined scsi_rejected scsi_reset"
+    " scsi_reset_failed scsi_timeout".split()
+)
+"""Kernel lines after which a device may be in another state."""
 _MAPPED_INTERVAL_SECONDS = 5.0
 """Uevents of mapped devices come in bursts, and each poll runs programs: not more often."""
 
 
 @dataclass(slots=True)
 class DeviceWatch:
-    """Reacts to block devices that appear or disappear. For the loop's thread only."""
+    """Reacts to block devices that appear, disappear or hang. For the loop's thread only."""
 
     engine: Engine
     readers: SourceScheduler
@@ -37,6 +57,9 @@ class DeviceWatch:
     _is_mapped_due: bool = False
     _mapped_seconds: float = float("-inf")
     """When the targets of mapped devices were polled."""
+    _is_state_due: bool = False
+    """Whether a state may have changed since they were polled."""
+    _states_seconds: float = float("-inf")
 
     def take(self, batch: uevents.UeventBatch) -> None:
         """Poll the devices now; if uevents were lost, the poll finds the changes all the same."""
@@ -61,6 +84,8 @@ class DeviceWatch:
         multipath maps are counted with the states of SCSI devices.
         """
         self._check_mapped(reading)
+        if reading.source == "kernel_log" and reading.value is not None:
+            self._is_state_due |= any(one.kind in _STATE_KINDS for one in reading.value.events)
         if reading.source == "zfs" and self.engine.last.zfs not in (None, reading.value):
             self.readers.read_now(("zfs_vdevs",))
         if reading.source != "diskstats" or reading.value is None:
@@ -82,6 +107,34 @@ class DeviceWatch:
         if self._is_mapped_due and now - self._mapped_seconds >= _MAPPED_INTERVAL_SECONDS:
             self._is_mapped_due = False
             self.readers.read_now(("dm_targets",))
+
+    def poll_states(self, now: float) -> None:
+        """Poll the states of devices while one hangs, and once more after that.
+
+        To be called each second after the signals.
+        """
+        is_changing = self._is_hanging()
+        if not (is_changing or self._is_state_due):
+            return
+        if now - self._states_seconds < _STATE_INTERVAL_SECONDS:
+            return
+        self._states_seconds, self._is_state_due = now, is_changing
+        topology = self.engine.devices.topology
+        devices = () if topology is None else topology.devices.values()
+        has_paths = any(device.state is not None for device in devices)
+        self.readers.read_now(_STATES if has_paths else _STATES[:1])
+
+    def _is_hanging(self) -> bool:
+        """Whether a device completes nothing, or has left the state 'running' a while ago."""
+        return any(
+            (metric == "iowarden_device_hang_seconds" and value >= _HANGING_SECONDS)
+            or (
+                metric == "iowarden_device_not_running_seconds"
+                and 0.0 < value < _MAX_TRANSIENT_SECONDS
+            )
+            for group in ("device", "scsi_state")
+            for metric, _, value in self.engine.signals.newest(group)
+        )
 
     def samples(self) -> list[Sample]:
         """Return the counters of uevents."""

@@ -362,6 +362,7 @@ class Service:
             "poll tasks": lambda now: self._dependencies.readers.read_now(
                 self._dependencies.pollers.task_polls.step(self._engine, self._readings, now)
             ),
+            "poll states": self._devices.poll_states,
             # Now that the device topology is known.
             "events": self._take_events,
             "files hit": lambda _: None if self._files is None else self._files.step(),

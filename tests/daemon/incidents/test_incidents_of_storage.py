@@ -548,3 +548,25 @@ def test_a_path_that_multipath_gave_up_is_a_warning_unless_it_is_back_within_a_m
         told += program.wait(120)
     assert ["[WARNING]" in mail["Subject"] for mail in told] == [True] * mails
     assert all("multipath -ll mpatha" in text(mail) for mail in told)
+
+
+@pytest.mark.parametrize("offset", [0, 5, 10])
+def test_a_disk_that_error_recovery_takes_offline_is_reported_so_within_15_s(
+    tmp_path: Path, offset: int
+) -> None:
+    """No line says so: the log is lost, and the state is all that shows that it will not return."""
+    machine = Server(tmp_path, log=False)
+    machine.adapter(0, "mpt3sas")
+    machine.disk("sda", "0:0:0:0", vendor="SEAGATE")
+    machine.mount("/srv", "sda1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20 + offset)
+        machine.stands("sda")
+        program.wait(2)
+        machine.state("sda", "blocked")
+        (hangs,) = program.wait(14)
+        machine.state("sda", "offline")
+        offline = program.wait(12, step=1.0)
+    assert "no request completed" in hangs["Subject"]
+    assert "Its SCSI state is 'blocked'." in text(hangs)
+    assert ["accepts no commands (offline)" in text(mail) for mail in offline] == [True]

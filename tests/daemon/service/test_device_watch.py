@@ -8,6 +8,8 @@ from support.memory import Memory
 
 from iowarden.collectors.block.uevents import Uevent, UeventBatch
 from iowarden.collectors.device_mapper.target_status import parse_line
+from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kmsg.kernel_log import KernelLog
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import Source
 from iowarden.daemon.polling.scheduler import SourceScheduler
@@ -110,3 +112,15 @@ def test_changed_paths_are_counted_at_once_with_the_states_of_their_disks() -> N
     assert "scsi" in host.run()
     host.check("dm_targets")
     assert host.run() == []
+
+
+def test_a_kernel_line_about_the_end_of_error_recovery_has_the_states_read_at_once() -> None:
+    """A storm of such lines reads them each two seconds; a line about a file system does not."""
+    host = Watched()
+    polled = []
+    kinds = ("fs_error", "scsi_offlined", "scsi_rejected", "scsi_rejected", "fs_error", "fs_error")
+    for kind in kinds:
+        host.check("kernel_log", KernelLog((StorageEvent("kernel", kind, "", device="sdb"),)))
+        host.watch.poll_states(host.now)
+        polled.append(host.run())
+    assert polled == [[], ["scsi"], [], ["scsi"], [], []]

@@ -43,6 +43,7 @@ ORDER = [
     ("read", "flight recorder", "a recording has in a frame what was read in that second"),
     ("sources", "signals", "what a source said before is still there to compare"),
     ("signals", "poll tasks", "whether a wait goes on is known before the next look"),
+    ("signals", "poll states", "that a disk hangs is known before its state is read"),
     ("signals", "events", "where things are is known when an event names one"),
     ("signals", "setting changes", "a setting and its signal are compared in the same second"),
     ("signals", "own metrics", "the program is judged as it is in this second"),
