@@ -516,7 +516,7 @@ def _address(root: Machine, path: str) -> str | None:
     return next((each for each in found if _ADDRESS.fullmatch(each)), None)
 
 
-def _ports(root: Machine) -> dict[str, str]:
+def ata_ports(root: Machine) -> dict[str, str]:
     """Return the ATA port of each SCSI host of libata; those behind a SAS adapter have no host.
 
     Other names below a port are included as well, and have no effect.
@@ -534,7 +534,7 @@ def _ports(root: Machine) -> dict[str, str]:
 
 def _attached(root: Machine, devices: Mapping[str, Device]) -> dict[str, Device]:
     """Return the devices with what they hang off: ATA ports, SAS expanders, enclosures."""
-    ports, expanders, enclosures = _ports(root), _expanders(root), _enclosures(root)
+    ports, expanders, enclosures = ata_ports(root), _expanders(root), _enclosures(root)
 
     def attached(device: Device) -> Device:
         port = ports.get(device.host or "")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.block.block_devices import ata_ports
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, describe
@@ -74,8 +75,8 @@ class ScsiHost:
     read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
     names: tuple[str, ...] = ()
-    """Its other names in the kernel log: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI; see
-    `host_names`.
+    """Its other names in the kernel log: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI,
+    'ata3' of an ATA port; see `host_names`.
     """
     fabric: bool = False
     """Whether its devices are reached through Fibre Channel or iSCSI."""
@@ -226,6 +227,9 @@ def read_scsi(root: Machine) -> ScsiTopology:
                 multi_queue.append(says)
     for name, address in _addresses(root, hosts).items():
         hosts[name] = replace(hosts[name], names=(*hosts[name].names, address))
+    for name, port in ata_ports(root).items():
+        if name in hosts:
+            hosts[name] = replace(hosts[name], names=(*hosts[name].names, port))
     for name in root.try_names(FABRICS[1]) or ():
         own = root.try_names(f"{FABRICS[1]}/{name}/device") or ()
         sessions = tuple(each for each in own if _SESSION.fullmatch(each))

@@ -148,7 +148,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Devices, "gone names totals returned"),
         _record(
             VanishedDisk,
-            "name object carried twins adapter members shelf",
+            "name object carried twins adapter members shelf address",
             program="at_seconds taken_seconds",
         ),
         _record(
@@ -289,7 +289,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "incidents": Document(dict[str, Incident], ("df669e90813334a4",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
-    "devices": Document(Devices, ("639f13c36656dc31",)),
+    "devices": Document(Devices, ("f0844cd2bf4d930c",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
     "digest": Document(Digest, ("d33d8017d9290056",)),
     "silences": Document(Silences, ("e78354d66f1aa6f8",)),

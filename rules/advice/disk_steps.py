@@ -15,7 +15,7 @@ from iowarden.rules.advice.map_steps import paths
 from iowarden.rules.advice.step import MAX_DISKS, StepContext, listed
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.event_location import smartctl_command
-from iowarden.rules.topology.slot_map import EventPlace
+from iowarden.rules.topology.slot_map import DeviceIndex, DeviceMap, EventPlace, is_ata_port
 from iowarden.rules.topology.stack import FILE_SYSTEM
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ def kernel_log(step: StepContext) -> list[str]:
         called = [n for n, host in step.facts.of.map.hosts.items() if host == step.adapter]
         own = [step.adapter, step.adapter.replace("host", "scsi"), *map(_pattern, called)]
         names = dict.fromkeys(own) | names
-    if step.device is None and step.name:
-        names[_pattern(step.name)] = None
+    if step.device is None:
+        names |= dict.fromkeys([_pattern(step.name)] if step.name else [])
+        names |= dict.fromkeys(_logged_before(step.facts.of.map, step.about.subject))
     for array in step.arrays():
         names[array] = None
     if step.kind is DeviceKind.MD:  # messages about lost members name its disks
@@ -64,6 +65,15 @@ def _logged(facts: Facts, device: Device) -> list[str]:
     names += facts.nvme_controllers(device)
     names += [rf"{device.port}(\.[0-9]+)?"] if device.port else []
     return [*names, *([device.address] if device.address else [])]
+
+
+def _logged_before(known: DeviceMap, subject: str) -> list[str]:
+    """Return the names in the kernel log of a removed disk, and of an ATA port without a disk."""
+    was = known.devices.gone.get(subject)
+    host = f"host{was.address.partition(':')[0]}" if was is not None and was.address else ""
+    port = DeviceIndex(known).ata_port(host) if host else subject.removeprefix("device ")
+    names = [rf"{port}(\.[0-9]+)?"] if is_ata_port(port) else []
+    return [*names, was.address] if was is not None and was.address else names
 
 
 def _pattern(name: str) -> str:

@@ -75,6 +75,7 @@ class DeviceTracker:
         """Restore what was stacked on what before a restart; `booted`: when the host booted."""
         if self._stored_dependents is not None:
             self.dependents = recalled(self.dependents, self._stored_dependents, booted, now)
+            self.devices = device_changes.without_addresses(self.devices, booted)
             self._stored_dependents = None
 
     def take(self, last: Snapshot, fresh: Container[str], now: float) -> None:

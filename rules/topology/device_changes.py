@@ -70,6 +70,8 @@ class DeviceChange:
     'md0')."""
     shelf: str = ""
     """The SAS expander, or the enclosure, of a removed device."""
+    address: str = ""
+    """The SCSI address of a removed device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class VanishedDisk:
     members: tuple[tuple[str, str], ...] = ()
     shelf: str = ""
     """Its SAS expander ('expander-1:0'), else its enclosure ('enclosure 1:0:9:0')."""
+    address: str = ""
+    """Its SCSI address in this boot ('2:0:1:0'), by which the kernel's log still calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,8 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(DeviceChange(DeviceChangeKind.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried, shelf = stack.used_on(name), before.devices[name].shelf or ""
+        was = before.devices[name]
+        carried, shelf, address = stack.used_on(name), was.shelf or "", was.address or ""
         # What is stacked on others is computed for those of this identity only: an adapter may
         # have lost many disks at once.
         path = any(
@@ -157,6 +162,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
                     carried,
                     path,
                     shelf=shelf,
+                    address=address,
                 )
             )
         else:
@@ -168,6 +174,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
                     carried=carried,
                     path=path,
                     shelf=shelf,
+                    address=address,
                 )
             )
     replaced = {event.name for event in events if event.change is DeviceChangeKind.REPLACED}
@@ -233,6 +240,7 @@ def next_devices(
                 event.identity.adapter,
                 members=event.members,
                 shelf=event.shelf,
+                address=event.address,
             )
     gone = {
         key: replace(missed, taken_seconds=now)
@@ -243,6 +251,15 @@ def next_devices(
     missed = {entry.name for entry in gone.values()}
     kept = {name: own for name, own in names.items() if name in after.leaves or name in missed}
     return replace(state, gone=gone, names=kept, totals=totals, returned=returned)
+
+
+def without_addresses(state: Devices, booted: float) -> Devices:
+    """Return the history without addresses from before a boot: others may have them now."""
+    gone = {
+        key: replace(each, address="") if each.at_seconds < booted and each.address else each
+        for key, each in state.gone.items()
+    }
+    return replace(state, gone=gone)
 
 
 def lately_gone(state: Devices, now: float) -> dict[str, VanishedDisk]:

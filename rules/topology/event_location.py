@@ -52,7 +52,9 @@ _SNAPSHOT_SPACE = "-cow"
 _POD = re.compile(r"/(?:.*[/-])?pod[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}[^/]*")
 """Path of a pod's control group. Source: kubelet, cgroup_manager_linux.go: with systemd its UID has
 '_' for '-' and '.slice' behind."""
-_ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
+_ADDRESS = re.compile(r"([0-9]{1,9}):([0-9]{1,20}):([0-9]{1,20}):[0-9]{1,20}", re.ASCII)
+_MULTIPLIER = "15"
+"""Of 'ata4.15'. Source: kernel, include/linux/libata.h, SATA_PMP_CTRL_PORT."""
 _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
 _HIDES = {"areca": "arcmsr", "3ware": "3w-"}
@@ -237,10 +239,38 @@ def _at_name(index: DeviceIndex, name: str) -> EventPlace:
     if address := _ADDRESS.fullmatch(name):
         device = index.addressed(name)
         if device is None:
-            own = Identity(f"device {name}", f"{name} (SCSI device)", f"host{address[1]}")
-            return EventPlace(own)
+            return _at_address(index, name, address)
         name = device.name
     return _at_device(index, name)
+
+
+def _at_address(index: DeviceIndex, name: str, address: re.Match[str]) -> EventPlace:
+    """Return the disk that was at a SCSI address at which none is now.
+
+    Of an ATA port's host the port has the same disk, also if another boot's map remembers it.
+    """
+    if (was := _last_at(index, name)) is not None:
+        return was
+    host = f"host{address[1]}"
+    port = index.ata_port(host)
+    if port:
+        return _at_port(index, port, f"{int(address[2]) + int(address[3]):02}")
+    return EventPlace(Identity(f"device {name}", f"{name} (SCSI device)", host))
+
+
+def _last_at(index: DeviceIndex, *addresses: str) -> EventPlace | None:
+    """Return the last disk that was removed from the one of these addresses that had disks.
+
+    None: none was, or several of the addresses had one.
+    """
+    gone = index.map.devices.gone
+    keys = [key for key, was in gone.items() if was.address in addresses]
+    if len({gone[key].address for key in keys}) != 1:
+        return None
+    key = max(keys, key=lambda key: gone[key].at_seconds)
+    was = gone[key]
+    own = Identity(key, was.object, was.adapter)
+    return EventPlace(own, index.label(own, ""), around=was.carried)
 
 
 def _at_device(index: DeviceIndex, name: str) -> EventPlace:
@@ -278,9 +308,12 @@ def _at_btrfs(index: DeviceIndex, event: StorageEvent) -> EventPlace:
 
 
 def _at_port(index: DeviceIndex, port: str, number: str | None) -> EventPlace:
-    """Return the disk that is or was at an ATA port; of 'ata3' the only one, if there is one."""
+    """Return the disk that is or was at an ATA port; of 'ata3' the only one, if there is one.
+
+    Where none ever was, the port: its link never came up.
+    """
     name = port if number is None else f"{port}.{number}"
-    there = [d for d in index.devices if d.port == port]
+    there = on_port = [d for d in index.devices if d.port == port]
     if number is not None:
         there = [d for d in there if d.port_number == int(number)]
     if len(there) == 1:
@@ -291,8 +324,32 @@ def _at_port(index: DeviceIndex, port: str, number: str | None) -> EventPlace:
         shown = f"{was.model.strip()}, serial {was.serial}"
         own = index.last(was.serial) or Identity(f"disk {was.model} {was.serial}", shown)
         return EventPlace(placed(own, f"at {name}"), index.label(own, was.serial))
-    adapter = next((d.host or "" for d in there), "")
-    return EventPlace(Identity(f"device {name}", f"{name} (ATA port)", adapter))
+    host = next((d.host for d in on_port if d.host), index.map.hosts.get(port, ""))
+    if not there and host and (last := _last_at(index, *_addresses(index, host, number))):
+        return last
+    is_empty = not on_port
+    if is_empty and number is not None and int(number) == 0:
+        name = port
+    what = "port multiplier" if number == _MULTIPLIER else "ATA port"
+    of_host = f" of {host}" if host else ""
+    empty = " without a disk" if is_empty and host else ""
+    return EventPlace(Identity(f"device {name}", f"{name} ({what}{of_host}{empty})", host))
+
+
+def _addresses(index: DeviceIndex, host: str, number: str | None) -> list[str]:
+    """Return the addresses at an ATA port's host from which disks were removed.
+
+    Of 'ata4.01' that of device 1 alone: its channel and target, see `Device.port_number`.
+    """
+    gone = filter(
+        None, (_ADDRESS.fullmatch(was.address) for was in index.map.devices.gone.values())
+    )
+    return [
+        address[0]
+        for address in gone
+        if f"host{address[1]}" == host
+        and (number is None or int(address[2]) + int(address[3]) == int(number))
+    ]
 
 
 def _at_nvme(index: DeviceIndex, number: str) -> EventPlace:

@@ -6,6 +6,7 @@ others. So any part may be absent: None or ''.
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.inventory import InventoryDisk
     from iowarden.rules.topology.survival import Redundancy
 
+_ATA_PORT = re.compile(r"ata[0-9]{1,9}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class SlotContent:
@@ -43,9 +46,9 @@ class DeviceMap:
     Fields: `disks` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` has the owner of each name when iowarden last ran; `ahead_seconds`
-    is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by the
-    names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
-    iSCSI; `dependents` is the storage stack now and until lately; `redundancies` is by
+    is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by their
+    names in the kernel's log: 'mpt3sas_cm0', '0000:03:00.0', 'ata3'; `fabrics` those of Fibre
+    Channel and iSCSI; `dependents` is the storage stack now and until lately; `redundancies` is by
     technology and object what survives how many more disks; `waiting_groups` are the control
     groups and units of the programs in open freezes, with the device that they wait for ('' the
     host).
@@ -88,6 +91,11 @@ class EventPlace:
     around: tuple[str, ...] = ()
 
 
+def is_ata_port(name: str) -> bool:
+    """Whether a name in the kernel's log is that of an ATA port: 'ata3'."""
+    return _ATA_PORT.fullmatch(name) is not None
+
+
 class DeviceIndex:
     """Lookup tables over a DeviceMap, by name, address and serial number."""
 
@@ -119,6 +127,11 @@ class DeviceIndex:
     def addressed(self, address: str) -> Device | None:
         """Return the device at a SCSI address."""
         return self._addresses.get(address)
+
+    def ata_port(self, host: str) -> str:
+        """Return the ATA port of a SCSI host ('ata3'), '' if it has none."""
+        names = (name for name, other in self.map.hosts.items() if other == host)
+        return next(filter(is_ata_port, names), "")
 
     def of_serial(self, serial: str) -> list[Device]:
         """Return the block devices of the disk with a serial number; [] if two disks have it."""

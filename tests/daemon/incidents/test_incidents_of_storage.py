@@ -570,3 +570,54 @@ def test_a_disk_that_error_recovery_takes_offline_is_reported_so_within_15_s(
     assert "no request completed" in hangs["Subject"]
     assert "Its SCSI state is 'blocked'." in text(hangs)
     assert ["accepts no commands (offline)" in text(mail) for mail in offline] == [True]
+
+
+def test_errors_of_a_removed_disk_stay_in_the_mails_about_it(tmp_path: Path) -> None:
+    """Its requests fail by its address, and its port is reset: no second incident of a stranger."""
+    machine = Server(tmp_path)
+    for number in range(2):
+        port = f"/sys/class/ata_port/ata{number + 1}/device/host{number}"
+        machine.adapter(number, "ahci", **{port: ""})
+        machine.disk(f"sd{LETTERS[number]}", f"{number}:0:0:0")
+    machine.mount("/data", "sdb1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.loses("sdb")
+        (removed,) = program.wait(70)
+        program.restart()
+        program.wait(700)
+        machine.says(
+            "sd 1:0:0:0: rejecting I/O to offline device",
+            "ata2: exception Emask 0x10 SAct 0x0 SErr 0x4040000 action 0xe frozen",
+            "ata2: hard resetting link",
+            "ata2: COMRESET failed (errno=-16)",
+            "ata2.00: disabled",
+        )
+        assert program.wait(200) == []
+        identifier = removed["X-Iowarden-Incident"]
+        shown = program.program.command("incident", "show", identifier).stdout
+    assert r"grep -wE 'sdb|ata2(\.[0-9]+)?|1:0:0:0'" in text(removed)
+    assert "rejecting I/O to offline device" in shown
+
+
+def test_a_port_whose_link_never_comes_up_is_reported_as_that_port(tmp_path: Path) -> None:
+    """A disk that does not start, or an empty bay with a bad cable: no disk is blamed."""
+    machine = Server(tmp_path)
+    for number in range(2):
+        port = f"/sys/class/ata_port/ata{number + 1}/device/host{number}"
+        machine.adapter(number, "ahci", **{port: ""})
+    machine.disk("sda", "0:0:0:0")
+    machine.mount("/data", "sda1")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(
+            "ata2: link is slow to respond, please be patient (ready=0)",
+            *["ata2: COMRESET failed (errno=-16)"] * 3,
+            "ata2: reset failed, giving up",
+            "ata2: EH complete",
+        )
+        (mail,) = program.wait(100)
+    assert " ata2: " in mail["Subject"]
+    assert "ata2 (ATA port of host1 without a disk)" in text(mail)
+    assert r"dmesg -T | grep -wE 'ata2(\.[0-9]+)?' | tail -30" in text(mail)
+    assert "sda" not in text(mail)

@@ -148,6 +148,58 @@ def test_an_ata_port_is_the_disk_that_hangs_there() -> None:
     assert place(kernel("ata4.01"), known).identity.key == key(known, "sdc")
     for name in ("ata4", "ata4.15", "ata7", "ata3.01"):
         assert place(kernel(name), known).identity.key == f"device {name}"
+    assert place(kernel("ata4"), known).identity.adapter == "host3"
+    assert "(port multiplier of host3)" in place(kernel("ata4.15"), known).identity.object
+
+
+def test_a_port_whose_link_never_came_up_is_one_object_of_its_adapter() -> None:
+    """Its lines, those of the device that it expects and of its SCSI address are about the same."""
+    machine = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
+    known = DeviceMap(machine, hosts={"ata3": "host2", "ata5": "host4", "ahci": ""})
+    for name in ("ata5", "ata5.00", "4:0:0:0"):
+        found = place(kernel(name), known).identity
+        assert found.key == "device ata5"
+        assert (found.object, found.adapter) == ("ata5 (ATA port of host4 without a disk)", "host4")
+    assert place(kernel("4:0:1:0"), known).identity.key == "device ata5.01"
+
+
+def test_what_the_kernel_says_of_a_removed_disk_is_about_that_disk() -> None:
+    """By the address of a SAS disk, by the port of a disk without a serial number; two gone: none.
+
+    Errors of requests that were in flight follow the removal, and a reset of the empty port.
+    """
+    ports = {"ata3": "host2", "ata4": "host3", "mpt3sas_cm0": "host0"}
+    before = topology(
+        sd("sda", "0:0:5:0", "SAS5"),
+        sd("sdb", "2:0:0:0", "", port="ata3"),
+        sd("sdc", "3:0:0:0", "", port="ata4"),
+        sd("sdd", "3:1:0:0", "", port="ata4"),
+    )
+    state = device_changes.next_devices(Devices(), [], before, 1.0)
+    events = device_changes.changes(before, topology())
+    known = DeviceMap(
+        topology(), device_changes.next_devices(state, events, topology(), 2.0), hosts=ports
+    )
+    was = DeviceMap(before)
+    assert place(kernel("0:0:5:0"), known).identity.key == key(was, "sda")
+    for name in ("2:0:0:0", "ata3", "ata3.00"):
+        assert place(kernel(name), known).identity.key == key(was, "sdb")
+    assert place(kernel("ata4.01"), known).identity.key == key(was, "sdd")
+    assert place(kernel("ata4"), known).identity.key == "device ata4"
+    another = topology(sd("sda", "0:0:5:0", "SAS6"), sd("sdx", "2:0:0:0", "S9", port="ata3"))
+    taken = dataclasses.replace(known, topology=another)
+    assert place(kernel("0:0:5:0"), taken).identity.key == key(taken, "sda")
+    assert place(kernel("ata3.00"), taken).identity.key == key(taken, "sdx")
+
+
+def test_after_a_boot_an_address_may_be_another_disks() -> None:
+    """Host numbers follow the order in which drivers were loaded."""
+    before = topology(sd("sda", "0:0:5:0", "SAS5"))
+    events = device_changes.changes(before, topology())
+    state = device_changes.next_devices(Devices(), events, topology(), 100.0)
+    for booted, expected in ((50.0, key(DeviceMap(before), "sda")), (150.0, "device 0:0:5:0")):
+        known = DeviceMap(topology(), device_changes.without_addresses(state, booted))
+        assert place(kernel("0:0:5:0"), known).identity.key == expected
 
 
 def test_an_ata_disk_that_the_kernel_gave_up_is_still_that_disk() -> None:
@@ -171,11 +223,9 @@ def test_a_disk_that_was_replugged_is_not_at_its_old_port() -> None:
     machine = topology(sd("sdb", "4:0:0:0", "S1", port="ata5"))
     slots = remember(slots, (), machine)
     assert list(slots) == ["ata5.00"]
-    assert (
-        place(kernel("ata3.00"), DeviceMap(machine, slots=slots)).identity.key == "device ata3.00"
-    )
+    assert place(kernel("ata3.00"), DeviceMap(machine, slots=slots)).identity.key == "device ata3"
     old = {"ata3.00": SlotContent("S1", "ACME DISK-9")}
-    assert place(kernel("ata3.00"), DeviceMap(machine, slots=old)).identity.key == "device ata3.00"
+    assert place(kernel("ata3.00"), DeviceMap(machine, slots=old)).identity.key == "device ata3"
 
 
 def test_an_nvme_controller_is_its_drive() -> None:
