@@ -41,7 +41,9 @@ MAX_DISKS = 5
 """Unreadable disks with a line of their own."""
 _NOT_MONITORED = "iowarden_disk_not_monitored"
 _UNNOTIFIED = "iowarden_incidents_unnotified"
+_NOTIFICATIONS = "iowarden_notifications_total"
 _LAST_DELIVERED = "iowarden_notifications_last_delivered_age_seconds"
+_OLDEST_UNSENT = "iowarden_notifications_oldest_unsent_seconds"
 _Metrics = list[tuple[str, dict[str, str], float]]
 
 
@@ -74,11 +76,11 @@ def unit(root: Machine) -> Unit:
     return Unit.ACTIVE if processes(root) else Unit.INACTIVE
 
 
-def processes(root: Machine) -> list[int]:
-    """Return the process IDs of the unit; [] if it is not active. Source: cgroups(7)."""
+def processes(root: Machine, unit_name: str = UNIT) -> list[int]:
+    """Return the process IDs of a unit; [] if it is not active. Source: cgroups(7)."""
     for cgroup in _CGROUPS:
         try:
-            text = root.read(f"{cgroup}/system.slice/{UNIT}/cgroup.procs")
+            text = root.read(f"{cgroup}/system.slice/{unit_name}/cgroup.procs")
         except (AbsentError, ReadError):
             continue
         if found := [int(word) for word in text.split() if word.isdecimal()]:
@@ -109,7 +111,7 @@ _NOT_RUNNING = {
 
 QUERY = (
     '{__name__=~"iowarden_(rules|alerts|incidents_(unresolved|unnotified)|disk_not_monitored'
-    "|state_unwritten_seconds|notifications_(total|waiting|last_delivered_age_seconds)"
+    "|state_unwritten_seconds|notifications_(total|waiting|oldest_unsent_seconds|last_delivered_age_seconds)"
     "|collector_age_seconds"
     '|config_last_reload_.*)"}'
 )
@@ -221,19 +223,26 @@ def _unreadable(samples: _Metrics) -> Iterator[Finding]:
 
 
 def _receivers(samples: _Metrics) -> Iterator[Finding]:
-    """Yield for each receiver of notifications how long ago it accepted the last one."""
-    ages = {s.get("receiver", "?"): value for name, s, value in samples if name == _LAST_DELIVERED}
-    for receiver in sorted(
-        {s.get("receiver", "?") for name, s, _ in samples if name == "iowarden_notifications_total"}
-    ):
-        age = ages.get(receiver)
-        text = (
-            "no notification accepted since the service started; test it by"
-            f" 'iowarden {'test-mail' if receiver == 'mail' else f'test-notify {receiver}'}'"
-            if age is None
-            else f"last notification accepted {duration(age)} ago"
-        )
-        yield Finding(Level.OK, "receiver", receiver, text)
+    """Yield for each receiver how long ago it accepted a notification: OK only if nothing waits."""
+    ages, unsent = (
+        {labels.get("receiver", "?"): value for name, labels, value in samples if name == metric}
+        for metric in (_LAST_DELIVERED, _OLDEST_UNSENT)
+    )
+    names = {labels.get("receiver", "?") for name, labels, _ in samples if name == _NOTIFICATIONS}
+    for receiver in sorted(names):
+        age, waiting_seconds = ages.get(receiver), unsent.get(receiver, 0.0)
+        if age is None:
+            test = "test-mail" if receiver == "mail" else f"test-notify {receiver}"
+            text = (
+                "no notification accepted since the service started or the receiver was changed;"
+                f" test it by 'iowarden {test}'"
+            )
+        else:
+            text = f"last notification accepted {duration(age)} ago"
+        if waiting_seconds:
+            text += f"; one has been waiting for {duration(waiting_seconds)}"
+        is_proved = age is not None and not waiting_seconds
+        yield Finding(Level.OK if is_proved else Level.INFO, "receiver", receiver, text)
 
 
 def _current_of(samples: _Metrics) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.check import running_service
@@ -28,16 +29,19 @@ from iowarden.daemon.setup import (
     config_file,
     dialogue,
     local_mail,
+    other_monitors,
     reload_service,
     service_user,
     yaml_edit,
 )
+from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.setup.other_monitors import OtherMonitor
 
 Edited = TypeVar("Edited")
 HEADER = (
@@ -61,16 +65,16 @@ def add_commands(add: Add) -> None:
     )
     parser.add_argument("--mail-from", metavar="ADDRESS", help="sender address")
     parser.add_argument(
-        "--smtp-server",
+        "--mail-server",
         metavar="HOST[:PORT]",
         help="mail server; default: that of the configuration, else localhost if it answers",
     )
-    parser.add_argument("--smtp-tls", metavar="MODE", help="'mail.tls' of the configuration")
+    parser.add_argument("--mail-tls", metavar="MODE", help="'mail.tls' of the configuration")
     parser.add_argument(
-        "--smtp-user", metavar="NAME", help="user name at the server; '': no log-in"
+        "--mail-user", metavar="NAME", help="user name at the server; '': no log-in"
     )
     parser.add_argument(
-        "--smtp-password-file",
+        "--mail-password-file",
         metavar="FILE",
         help="file with the password in its first line, which the service's user can read",
     )
@@ -86,6 +90,11 @@ def add_commands(add: Add) -> None:
     parser.add_argument("--notify-url-file", metavar="FILE", help="file with its URL")
     parser.add_argument("--notify-token-file", metavar="FILE", help="file with its token")
     parser.add_argument("--no-test-mail", action="store_true", help="send no test mail or message")
+    parser.add_argument(
+        "--stop-other-monitors",
+        action="store_true",
+        help="stop smartd and mdmonitor for good, once the test mail was accepted",
+    )
     parser.add_argument("--no-check", action="store_true", help="do not check this machine")
 
 
@@ -100,70 +109,214 @@ def _setup(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, written: list[str]) -> int:
-    """Run the command; `written` gets the files that were replaced. Errors: UserInputError."""
+    """Run the command; `written` gets the files that were replaced. Errors: UserInputError.
+
+    A configuration is tried before it is saved: one whose mails are refused is never in force.
+    """
     given = _of_options(arguments)
-    if not given.given and not dialogue.on_terminal():
+    is_prompted = not given.given
+    if is_prompted and not dialogue.on_terminal():
         sys.stderr.write(
             "iowarden setup: expected a terminal, or options such as --mail-to; nothing was"
             " changed. See: iowarden setup --help\n"
         )
         return exit_status.USAGE
-    path = arguments.config or command.DEFAULT_CONFIG
+    draft = _drafted(given, arguments.config or command.DEFAULT_CONFIG)
+    is_tested = not arguments.no_test_mail
+    failed = draft.failed_receivers(messages=is_tested)
+    if refused := failed & draft.changed_receivers():
+        sys.stderr.write(f"not accepted: {', '.join(sorted(refused))}\n")
+        if not (is_prompted and dialogue.agreed("Save it nevertheless?", "no")):
+            sys.stderr.write(_REFUSED.format(draft.file.path))
+            return exit_status.FAILED
+    if others := sorted(failed - draft.changed_receivers()):
+        sys.stderr.write(
+            f"not accepted: {', '.join(others)}, which this run does not change; test it by"
+            f" 'iowarden {'test-mail' if others == [MAIL] else 'test-notify'}'\n"
+        )
+    status = _save(draft, written)
+    if failed or (is_tested and not draft.has_receiver()):
+        status = exit_status.FAILED
+    if draft.file.content is None:  # the first time
+        print(roles.GRANTING, flush=True)
+    if status == 0 and is_tested and draft.path == command.DEFAULT_CONFIG:
+        mail_command.retry_mails(None)
+        if running_service.processes(Machine()):  # otherwise nobody would watch the disks
+            _offer_to_stop(
+                other_monitors.running(Machine()),
+                is_prompted=is_prompted,
+                stop=arguments.stop_other_monitors,
+            )
+    if not arguments.no_check:
+        _check(draft.path)
+    return status
+
+
+_REFUSED = (
+    "nothing was changed in '{}'; correct it and run 'iowarden setup' again, or save it without a"
+    " test by '--no-test-mail'\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A configuration that is not saved: the file as it is, its new text, and typed secrets.
+
+    `problems` are those that the file had before; `secrets` are by the paths of their files.
+    """
+
+    path: str
+    file: config_file.ConfigFile
+    text: str
+    given: answers.SetupAnswers
+    secrets: Mapping[str, str]
+    present: Mapping[str, Any]
+    problems: tuple[str, ...]
+
+    def failed_receivers(self, *, messages: bool) -> frozenset[str]:
+        """Return what the service could not use: 'mail', and names of 'notify'."""
+        settings = _mail_settings(self.text, self.path)
+        if settings is None:
+            sys.stderr.write(f"no test mail: 'mail' or 'notify' in '{self.path}' is not valid\n")
+            return frozenset()
+        return _Trial(settings, self.path, self.secrets).failed_receivers(messages=messages)
+
+    def changed_receivers(self) -> frozenset[str]:
+        """Return what this run sets up; for the others the file in force is no better."""
+        names = [] if self.given.notify is None else [self.given.notify["name"]]
+        after = yaml_edit.values(self.text)
+        if self.present.get("mail") != after.get("mail") or self.secrets:
+            names.append(MAIL)
+        return frozenset(names)
+
+    def has_receiver(self) -> bool:
+        """Whether a mail server or another receiver of alerts is configured."""
+        settings = _mail_settings(self.text, self.path)
+        return settings is None or bool(
+            settings.mail.server or any(receiver.notifies for receiver in settings.notify)
+        )
+
+
+class _Trial:
+    """Uses a configuration as the service's user: what only root can read and reach proves nothing.
+
+    `unsaved` are typed secrets by the paths of their files, which are not written yet.
+    """
+
+    def __init__(self, settings: Config, path: str, unsaved: Mapping[str, str]) -> None:
+        """Prepare it; `path` is the file that the configuration will be in."""
+        self._settings = settings
+        self._path = path
+        self._unsaved = unsaved
+        self._user = service_user.service_user()
+
+    def failed_receivers(self, *, messages: bool) -> frozenset[str]:
+        """Return what the service could not use: 'mail', and names of 'notify'.
+
+        Reads all secrets, then sends the test messages unless `messages` is False.
+        """
+        names = [receiver.name for receiver in self._settings.notify]
+        if not self._is_accepted(lambda _: 0):
+            return frozenset((MAIL, *names))
+        if not messages:
+            return frozenset()
+        failed = set()
+        if self._settings.mail.server is None:
+            print("no test mail: no mail server is configured ('mail.server')", flush=True)
+        elif not self._is_mail_accepted():
+            failed.add(MAIL)
+        if names:
+            print("sending a test notification to the receivers of 'notify':", flush=True)
+        for name in names:
+            if not self._is_accepted(_notification(name)):
+                failed.add(name)
+        return frozenset(failed)
+
+    def _is_mail_accepted(self) -> bool:
+        by = f" as user '{self._user.pw_name}'" if self._user else ""
+        to = ", ".join(self._settings.mail.to)
+        print(f"sending a test mail{by} to {to}:", flush=True)
+        accepted = self._is_accepted(mail_command.send_test_mail)
+        if accepted:
+            print("the server took the test mail; check that it arrives", flush=True)
+        else:
+            sys.stderr.write("the test mail was not accepted for all recipients\n")
+        return accepted
+
+    def _is_accepted(self, part: Callable[[Config], int]) -> bool:
+        """Run a part with all secrets as the service's user; return whether its status is 0."""
+        mail = self._settings.mail
+        try:
+            # systemd reads a credential as root and passes it to the service: so does this process.
+            servers = (mail, *(() if mail.fallback is None else (mail.fallback,)))
+            is_root_read = any(server.password_credential for server in servers)
+            settings = self._with_password() if is_root_read else self._settings
+
+            def run() -> int:
+                known = settings if is_root_read else self._with_password()
+                return part(with_receiver_secrets(known, self._path, self._unsaved))
+
+            return service_user.run(run, self._user) == 0
+        except ConfigError as error:  # without another user, this process reads them
+            sys.stderr.write(f"{error}\n")
+            return False
+
+    def _with_password(self) -> Config:
+        return with_password(self._settings, self._path, self._unsaved)
+
+
+def _notification(name: str) -> Callable[[Config], int]:
+    return lambda settings: mail_command.send_test_notification(settings, name)
+
+
+def _drafted(given: answers.SetupAnswers, path: str) -> _Draft:
+    """Return the configuration that follows from the answers. Errors: UserInputError."""
     file = config_file.read(path)
     earlier = _problems(file.text, path)
     present = _edited(file, earlier, yaml_edit.values)
-    password, secrets = None, dict[str, str]()
+    secrets: Mapping[str, str] = {}
     if given.given:
         given = _completed(given, present)
     else:
         # Next to a symbolic link, not to its target, which may be under version control.
         default_password = str(Path(path).absolute().with_name("password"))
-        given, password, secrets = dialogue.hold(present, local_mail.greeting(), default_password)
+        given, secrets = dialogue.hold(present, local_mail.greeting(), default_password)
     changes = answers.changes(given, present)
     text = _edited(file, earlier, lambda text: yaml_edit.changed(text or HEADER, changes))
     problems = _problems(text, path)
-    if new := [
-        p for p in problems if _LINE.sub(": ", p) not in {_LINE.sub(": ", e) for e in earlier}
-    ]:
-        sys.stderr.writelines(f"{problem}\n" for problem in new)
-        sys.stderr.write("nothing was changed\n")
-        return exit_status.CONFIG
-    if password is not None:
-        written += _save_password(given, yaml_edit.values(text), password)
-    for name, secret in secrets.items():
+    before = {_LINE.sub(": ", problem) for problem in earlier}
+    if new := [problem for problem in problems if _LINE.sub(": ", problem) not in before]:
+        raise UserInputError("\n".join((*new, "nothing was changed")))
+    return _Draft(path, file, text, given, secrets, present, problems)
+
+
+def _save(draft: _Draft, written: list[str]) -> int:
+    """Replace the files and reload the service; return the exit status. Errors: UserInputError."""
+    secrets_saved = False
+    for name, secret in draft.secrets.items():
         if config_file.replace(config_file.read(name), f"{secret}\n".encode()):
             written.append(f"'{name}'")
+            secrets_saved = True
             print(f"'{name}': saved", flush=True)
-    saved = config_file.replace(file, text.encode())
-    written += [f"'{file.path}'"] if saved else []
-    print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
-    changed = saved or password is not None or bool(secrets)
-    status = _put_in_use(problems, path) if changed or problems else 0
-    settings = _mail_settings(text, path)
-    if settings is None:
-        sys.stderr.write(f"no test mail; '{path}' stays as saved\n")
-    elif arguments.no_test_mail:
-        status = max(status, _read_secrets(settings, path))
-    else:
-        status = max(status, _test_mail(settings, path), _test_notify(settings, path))
-    if file.content is None:  # the first time
-        print(roles.GRANTING, flush=True)
-    if not arguments.no_check:
-        _check(path)
-    return status
+    saved = config_file.replace(draft.file, draft.text.encode())
+    written += [f"'{draft.file.path}'"] if saved else []
+    print(f"'{draft.file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
+    if saved or secrets_saved or draft.problems:
+        return _put_in_use(draft.problems, draft.path)
+    return 0
 
 
 def _of_options(arguments: argparse.Namespace) -> answers.SetupAnswers:
     """Return the answers that were given as options. Errors: UserInputError."""
     server, port = None, None
-    if arguments.smtp_server is not None:
-        server, port = answers.server_and_port(arguments.smtp_server)
+    if arguments.mail_server is not None:
+        server, port = answers.server_and_port(arguments.mail_server)
     to = None if arguments.mail_to is None else answers.addresses(" ".join(arguments.mail_to))
     for key, value in (
         ("mail.from", arguments.mail_from),
-        ("mail.tls", arguments.smtp_tls),
-        ("mail.user", arguments.smtp_user or None),
-        ("mail.password_file", arguments.smtp_password_file),
+        ("mail.tls", arguments.mail_tls),
+        ("mail.user", arguments.mail_user or None),
+        ("mail.password_file", arguments.mail_password_file),
     ):
         if value is not None:
             answers.valid(key, value)
@@ -184,11 +337,11 @@ def _of_options(arguments: argparse.Namespace) -> answers.SetupAnswers:
         notify=entry or None,
         mail_to=to,
         mail_from=arguments.mail_from,
-        smtp_server=server,
-        smtp_port=port,
-        smtp_tls=arguments.smtp_tls,
-        smtp_user=arguments.smtp_user,
-        smtp_password_file=arguments.smtp_password_file,
+        mail_server=server,
+        mail_port=port,
+        mail_tls=arguments.mail_tls,
+        mail_user=arguments.mail_user,
+        mail_password_file=arguments.mail_password_file,
         self_tests=arguments.self_tests,
     )
 
@@ -197,14 +350,14 @@ def _completed(given: answers.SetupAnswers, present: Mapping[str, Any]) -> answe
     """Return answers with the local mail server if none is known. Errors: UserInputError."""
     section = present.get("mail")
     mail = section if isinstance(section, dict) else {}
-    if given.mail_to is None or given.smtp_server is not None or mail.get("server"):
+    if given.mail_to is None or given.mail_server is not None or mail.get("server"):
         return given
     if not local_mail.greeting():
         raise UserInputError(
-            "--smtp-server: expected it or a mail server at localhost:25, got neither; nothing was"
+            "--mail-server: expected it or a mail server at localhost:25, got neither; nothing was"
             " changed. Name a mail server (SMTP relay)"
         )
-    return dataclasses.replace(given, smtp_server="localhost")
+    return dataclasses.replace(given, mail_server="localhost")
 
 
 def _problems(text: str, path: str) -> tuple[str, ...]:
@@ -229,20 +382,6 @@ def _edited(
         raise yaml_edit.ConfigEditError(
             f"'{file.path}': {error}; nothing was changed{reasons}"
         ) from error
-
-
-def _save_password(
-    given: answers.SetupAnswers, wanted: Mapping[str, Any], password: str
-) -> list[str]:
-    """Write a typed password to the file that the configuration names; return what was replaced.
-
-    Errors: UserInputError.
-    """
-    path = given.smtp_password_file or wanted["mail"]["password_file"]
-    if not config_file.replace(config_file.read(path), f"{password}\n".encode()):
-        return []
-    print(f"'{path}': password saved", flush=True)
-    return [f"'{path}'"]
 
 
 def _put_in_use(problems: tuple[str, ...], path: str) -> int:
@@ -275,81 +414,19 @@ def _mail_settings(text: str, path: str) -> Config | None:
     return None
 
 
-def _read_secrets(settings: Config, path: str) -> int:
-    """Read what the configuration names as the service's user, if no test message does."""
-    user = service_user.service_user()
-    second = settings.mail.fallback
-    mail = (settings.mail, *(() if second is None else (second,)))
-    as_root = any(each.password_credential for each in mail)  # which systemd reads
-
-    def read() -> int:
-        with_receiver_secrets(settings if as_root else with_password(settings, path), path)
-        return 0
-
-    try:
-        if as_root:
-            with_password(settings, path)
-        failed = service_user.run(read, user)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        failed = exit_status.CONFIG
-    if failed:
-        sys.stderr.write(f"'{path}' stays as saved; the service cannot use it\n")
-    return exit_status.FAILED if failed else 0
-
-
-def _test_mail(settings: Config, path: str) -> int:
-    """Send a test mail as the service's user: what root can read and reach proves nothing."""
-    if settings.mail.server is None:
-        print("no test mail: no mail server is configured ('mail.server')")
-        return 0 if any(each.notifies for each in settings.notify) else exit_status.FAILED
-    user = service_user.service_user()
-    second = settings.mail.fallback
-    credentials = [each.password_credential for each in (settings.mail, second) if each is not None]
-    if any(credentials):  # systemd reads it, as root
-        settings = with_password(settings, path)
-    by = f" as user '{user.pw_name}'" if user else ""
-    print(f"sending a test mail{by} to {', '.join(settings.mail.to)}:", flush=True)
-
-    def send() -> int:
-        known = settings if any(credentials) else with_password(settings, path)
-        return mail_command.send_test_mail(known)
-
-    try:
-        failed = service_user.run(send, user)
-    except ConfigError as error:  # this process is that user
-        sys.stderr.write(f"{error}\n")
-        failed = exit_status.CONFIG
-    if failed:
-        sys.stderr.write(
-            f"the test mail was not sent to all recipients; '{path}' stays as saved. Correct it by"
-            " 'iowarden setup' and test it by 'iowarden test-mail'\n"
-        )
-        return exit_status.FAILED
-    print("the server took the test mail; check that it arrives")
-    return 0
-
-
-def _test_notify(settings: Config, path: str) -> int:
-    """Send a test notification to each receiver other than mail, as the service's user."""
-    if not settings.notify:
-        return 0
-    user = service_user.service_user()
-    print("sending a test notification to the receivers of 'notify':", flush=True)
-
-    def send() -> int:
-        return mail_command.send_test_notification(with_receiver_secrets(settings, path))
-
-    try:
-        failed = service_user.run(send, user)
-    except ConfigError as error:  # this process is that user
-        sys.stderr.write(f"{error}\n")
-        failed = exit_status.CONFIG
-    if failed:
-        sys.stderr.write(
-            f"'{path}' stays as saved; correct it and test it by 'iowarden test-notify'\n"
-        )
-    return exit_status.FAILED if failed else 0
+def _offer_to_stop(monitors: Iterable[OtherMonitor], *, is_prompted: bool, stop: bool) -> None:
+    """Name the monitors that now mail about the same disks; stop them if the user agrees."""
+    for monitor in monitors:
+        print(f"{monitor.name} ({monitor.unit}) runs as well and mails about the same disks")
+        if monitor.needed_for:
+            print(f"  {monitor.needed_for}; to stop it: {monitor.command}", flush=True)
+        elif stop or (is_prompted and dialogue.agreed(f"Stop it by '{monitor.command}'?", "no")):
+            if other_monitors.stop(monitor):
+                print(f"  stopped by: {monitor.command}", flush=True)
+            else:
+                sys.stderr.write(f"  not stopped; as root: {monitor.command}\n")
+        else:
+            print(f"  to stop it: {monitor.command}", flush=True)
 
 
 def _check(path: str) -> None:

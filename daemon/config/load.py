@@ -6,6 +6,8 @@ import dataclasses
 import os
 import shlex
 import stat
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from iowarden.daemon.config import receivers
 from iowarden.daemon.config.parser import parse_config, quoted_excerpt
@@ -13,8 +15,12 @@ from iowarden.daemon.config.schema import Config, ConfigError, FallbackConfig, M
 from iowarden.daemon.redactor import Redactor
 from iowarden.daemon.redactor import problem as secret_problem
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MAX_BYTES = 64 * 1024
 MAX_PASSWORD_BYTES = 4096
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def load_config(path: str) -> Config:
@@ -40,33 +46,39 @@ def read_config(path: str) -> str:
         raise ConfigError((f"'{path}': {error}",)) from error
 
 
-def with_password(config: Config, file: str) -> Config:
-    """Return the configuration with the mail password that it names. Errors: ConfigError."""
+def with_password(config: Config, file: str, unsaved: Mapping[str, str] = _NONE) -> Config:
+    """Return the configuration with the mail password that it names. Errors: ConfigError.
+
+    `unsaved` are texts of files that are not written yet, by their paths.
+    """
     mail, second = config.mail, config.mail.fallback
     if second is not None:
-        password = _server_password(second, "mail_fallback", file)
+        password = _server_password(second, "mail_fallback", file, unsaved)
         mail = dataclasses.replace(mail, fallback=dataclasses.replace(second, password=password))
-    mail = dataclasses.replace(mail, password=_server_password(mail, "mail", file))
+    password = _server_password(mail, "mail", file, unsaved)
+    mail = dataclasses.replace(mail, password=password)
     return with_redactor(dataclasses.replace(config, mail=mail), config.redactor)
 
 
-def _server_password(server: MailConfig | FallbackConfig, section: str, file: str) -> str | None:
+def _server_password(
+    server: MailConfig | FallbackConfig, section: str, file: str, unsaved: Mapping[str, str]
+) -> str | None:
     if server.password_credential is not None:
         return _credential(server.password_credential, section, file)
     if server.password_file is not None:
-        return _password(server.password_file, section, file)
+        return _password(server.password_file, section, file, unsaved)
     return None
 
 
-def with_receiver_secrets(config: Config, file: str) -> Config:
+def with_receiver_secrets(config: Config, file: str, unsaved: Mapping[str, str] = _NONE) -> Config:
     """Return the configuration with the secrets of the receivers of 'notify'.
 
-    Errors: ConfigError, without any part of a secret.
+    `unsaved` as above. Errors: ConfigError, without any part of a secret.
     """
     problems: list[str] = []
     found = []
     for number, each in enumerate(config.notify, 1):
-        read, wrong = receivers.with_secrets(each, _secret)
+        read, wrong = receivers.with_secrets(each, lambda path: _secret(path, unsaved))
         found.append(read)
         problems += [f"'{file}': notify, receiver {number}: {problem}" for problem in wrong]
     if problems:
@@ -129,19 +141,20 @@ def _read(path: str, limit_bytes: int) -> str:
         ) from error
 
 
-def _password(path: str, section: str, file: str) -> str:
+def _password(path: str, section: str, file: str, unsaved: Mapping[str, str]) -> str:
     where = f"'{file}': {section}.password_file = {quoted_excerpt(path)}"
     try:
-        text = _private(path)
+        text = unsaved[path] if path in unsaved else _private(path)
     except ValueError as error:
         raise ConfigError((f"{where}: {error}",)) from error
     return _first_line(text, where)
 
 
-def _secret(path: str) -> str:
+def _secret(path: str, unsaved: Mapping[str, str]) -> str:
     """Return the first line of a receiver's secret. Errors: ValueError."""
     try:
-        text = _private(path).partition("\n")[0].rstrip("\r")
+        text = unsaved[path] if path in unsaved else _private(path)
+        text = text.partition("\n")[0].rstrip("\r")
     except ValueError as error:
         raise ValueError(f"{quoted_excerpt(path)}: {error}") from error
     if not text:
@@ -189,7 +202,10 @@ def _credential(name: str, section: str, file: str) -> str:
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     for directory in CREDENTIAL_STORES if handed is None else (handed,):
         try:
-            return _first_line(_read(f"{directory}/{name}", MAX_PASSWORD_BYTES), where)
+            text = _read(f"{directory}/{name}", MAX_PASSWORD_BYTES)
+            if handed is not None and not text.strip():  # the unit's SetCredential=: no file
+                continue
+            return _first_line(text, where)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -31,11 +31,11 @@ class SetupAnswers:
 
     mail_to: tuple[str, ...] | None = None
     mail_from: str | None = None
-    smtp_server: str | None = None
-    smtp_port: int | None = None
-    smtp_tls: str | None = None
-    smtp_user: str | None = None
-    smtp_password_file: str | None = None
+    mail_server: str | None = None
+    mail_port: int | None = None
+    mail_tls: str | None = None
+    mail_user: str | None = None
+    mail_password_file: str | None = None
     self_tests: bool | None = None
     notify: Mapping[str, str] | None = None
     """A receiver other than mail, as an entry of 'notify'; it replaces one of its name."""
@@ -93,23 +93,23 @@ def changes(answers: SetupAnswers, present: Mapping[str, Any]) -> dict[str, obje
     found: dict[str, object] = {}
     section = present.get("mail")
     mail: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
-    if answers.smtp_server is not None:
-        if mail.get("server") != answers.smtp_server:
+    if answers.mail_server is not None:
+        if mail.get("server") != answers.mail_server:
             found |= {f"mail.{key}": None for key in ("port", "tls", *ACCOUNT)}
-        found["mail.server"] = answers.smtp_server
+        found["mail.server"] = answers.mail_server
     for key, value in (
-        ("port", answers.smtp_port),
-        ("tls", answers.smtp_tls),
+        ("port", answers.mail_port),
+        ("tls", answers.mail_tls),
         ("from", answers.mail_from),
     ):
         if value is not None:
             found[f"mail.{key}"] = value
-    if answers.smtp_user is not None:
-        found["mail.user"] = answers.smtp_user or None
-        if not answers.smtp_user:
+    if answers.mail_user is not None:
+        found["mail.user"] = answers.mail_user or None
+        if not answers.mail_user:
             found |= {f"mail.{key}": None for key in ACCOUNT}
-    if answers.smtp_password_file is not None:
-        found["mail.password_file"] = answers.smtp_password_file
+    if answers.mail_password_file is not None:
+        found["mail.password_file"] = answers.mail_password_file
         found["mail.password_credential"] = None
     if answers.mail_to is not None:
         found["mail.to"] = answers.mail_to[0] if len(answers.mail_to) == 1 else [*answers.mail_to]

@@ -36,8 +36,8 @@ def on_terminal() -> bool:
 
 def hold(
     present: Mapping[str, Any], local: str, password_path: str
-) -> tuple[SetupAnswers, str | None, dict[str, str]]:
-    """Return the answers, a new password if one was typed, and other new secrets by their files.
+) -> tuple[SetupAnswers, dict[str, str]]:
+    """Return the answers, and the secrets that were typed by the paths of their files.
 
     `present` are the values of the configuration, `local` is the greeting of this machine's own
     mail server or '', `password_path` is the file that a typed password goes to.
@@ -70,20 +70,26 @@ def hold(
             "Test each drive: all sectors on Saturdays, short on Wednesdays? yes or no", "yes", _yes
         )
     notify, secrets = _receiver(Path(password_path).parent)
+    if path is not None and password is not None:
+        secrets[path] = password
     return (
         SetupAnswers(
             mail_to=to,
-            smtp_server=server,
-            smtp_port=port,
-            smtp_tls=tls,
-            smtp_user=user,
-            smtp_password_file=path,
+            mail_server=server,
+            mail_port=port,
+            mail_tls=tls,
+            mail_user=user,
+            mail_password_file=path,
             self_tests=wanted or None,
             notify=notify,
         ),
-        password,
         secrets,
     )
+
+
+def agreed(question: str, default: str) -> bool:
+    """Return whether the user agrees; `default` is 'yes' or 'no'."""
+    return _answer(f"{question} yes or no", default, _yes)
 
 
 def _receiver(directory: Path) -> tuple[dict[str, str] | None, dict[str, str]]:

@@ -18,8 +18,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("iowarden setup", "on a terminal: prompts for each value, sends a test mail"),
         (
             (
-                "iowarden setup --mail-to storage@example.com --smtp-server mail.example.com:587"
-                " --smtp-user iowarden --smtp-password-file /etc/iowarden/password --self-tests"
+                "iowarden setup --mail-to storage@example.com --mail-server mail.example.com:587"
+                " --mail-user iowarden --mail-password-file /etc/iowarden/password --self-tests"
             ),
             "from a script: prompts for nothing",
         ),
