@@ -43,7 +43,8 @@ MAIL_OLDEST_UNSENT = Family(
 MAIL_LAST_DELIVERED = Family(
     "iowarden_notifications_last_delivered_age_seconds",
     "gauge",
-    "Seconds since a notification was last accepted; missing before the first one.",
+    "Seconds since the receiver, as configured now, last accepted a notification; missing before,"
+    " and for a Maildir.",
 )
 STATE_UNWRITTEN = Family(
     "iowarden_state_unwritten_seconds",

@@ -222,7 +222,10 @@ def mail_path(settings: Config) -> str:
 
 
 def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
-    """Return the findings about mail, and where it is sent; `here`: no recording is checked."""
+    """Return the findings about mail, and where it is sent; `here`: no recording is checked.
+
+    None is OK: what is configured need not accept anything.
+    """
     if said := mail_path(settings):
         disabled = not settings.mail.enabled
         unsent = here and (disabled or settings.mail.server is None) and not _notified(settings)
@@ -231,12 +234,12 @@ def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
     for each in settings.notify:
         origins = ", ".join(dict.fromkeys(url.origin for url in each.urls))
         text = f"{each.type} at {origins}; test it by 'iowarden test-notify {each.name}'"
-        yield Finding(Level.OK, "notify", each.name, text)
+        yield Finding(Level.INFO, "notify", each.name, text)
     if settings.mail.enabled and settings.mail.server is not None:
         text = f"to {', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
         if (second := settings.mail.fallback) is not None:
             text += f", otherwise by '{second.server}':{second.port}"
-        yield Finding(Level.OK, "mail", "", f"{text}; test it by 'iowarden test-mail'")
+        yield Finding(Level.INFO, "mail", "", f"{text}; test it by 'iowarden test-mail'")
 
 
 def of_exporters(found: Iterable[exporters.Exporter], settings: Config) -> Iterator[Finding]:

@@ -86,6 +86,8 @@ class Channel:
 
     @sender.setter
     def sender(self, sender: MessageSender | None) -> None:
+        if sender is not self._sender:  # another server: what the last one accepted proves nothing
+            self._delivered_seconds = None
         self._sender = sender
         self.outbox.servers = (self.name,)
         if sender is not None:
@@ -135,7 +137,8 @@ class Channel:
         batch, problem = self.outbox.sent(result, now, sequence)
         if result.delivered:
             self.delivered_total += 1
-            self._delivered_seconds = now
+            if not result.is_local:  # a Maildir is no receiver
+                self._delivered_seconds = now
             self._log.send(
                 journal.MAIL_DELIVERED,
                 6,

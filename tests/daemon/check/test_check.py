@@ -199,7 +199,9 @@ def test_a_healthy_machine_is_ok(checked: Checker) -> None:
     status, text = checked(machine())
     assert status == 0, text
     assert not any(lines(text, level) for level in ("CRITICAL", "WARNING", "UNKNOWN"))
-    assert re.search(r"^OK +mail: to ops@example.com by 'mail.example.com':587", text, re.MULTILINE)
+    assert re.search(
+        r"^INFO +mail: to ops@example.com by 'mail.example.com':587", text, re.MULTILINE
+    )
     assert any("raid1, 2 disks, 932 GiB, clean" in line for line in lines(text, "INFO"))
     assert any("/: 50 % of 100 GiB used" in line for line in lines(text, "INFO"))
     disk = next(line for line in lines(text, "INFO") if "disk sdaa" in line)

@@ -117,9 +117,38 @@ def test_the_last_notification_and_unreadable_drives_are_those_of_the_service() 
     found = by_topic(METRICS)
     assert found["receiver"].object == "mail"
     assert found["receiver"].text == "last notification accepted 2 h ago"
+    assert found["receiver"].level is Level.OK
     assert found["drive"].object == "sda"
     assert found["drive"].text == "SMART unreadable: no SMART support; 'iowarden disk show SER1'"
-    without = "\n".join(line for line in METRICS.splitlines() if "age_seconds" not in line)
-    assert (
-        "no notification accepted since the service started" in by_topic(without)["receiver"].text
+
+
+@pytest.mark.parametrize(
+    ("metrics", "text"),
+    [
+        (
+            "\n".join(line for line in METRICS.splitlines() if "age_seconds" not in line),
+            "no notification accepted since the service started or the receiver was changed",
+        ),
+        (
+            f'{METRICS}iowarden_notifications_oldest_unsent_seconds{{receiver="mail"}} 300\n',
+            "last notification accepted 2 h ago; one has been waiting for 5 min",
+        ),
+    ],
+)
+def test_a_receiver_that_has_proved_nothing_is_not_ok(metrics: str, text: str) -> None:
+    """It was OK before its first notification, and while it refused all since yesterday."""
+    found = by_topic(metrics)["receiver"]
+    assert (found.level, text in found.text) == (Level.INFO, True), found.text
+
+
+def test_a_receiver_that_is_only_configured_is_not_ok() -> None:
+    """Nothing connected to it: its line says how to test it."""
+    settings = parse_config(
+        "mail: {server: mx.example, to: a@b.example}\n"
+        "notify: [{name: ops, type: webhook, url: 'http://ops.example/x'}]\n",
+        "iowarden.yaml",
     )
+    assert {(f.topic, f.level) for f in findings.of_mail(settings)} == {
+        ("mail", Level.INFO),
+        ("notify", Level.INFO),
+    }

@@ -141,3 +141,20 @@ def test_without_a_server_only_what_is_news_is_kept() -> None:
     host.delivery.send_local_mails(("root",), {"open"}, START)
     host.deliver(START)
     assert sorted(row.incident for row in host.rows.values()) == ["new", "open"]
+
+
+def test_only_the_server_in_use_has_accepted_a_notification() -> None:
+    """`iowarden check` was OK of a mail server that was configured a minute ago, and of none."""
+    host = Host(Sent())
+    host.write("local", START)
+    age = "iowarden_notifications_last_delivered_age_seconds"
+
+    def ages() -> list[float]:
+        return [value for name, _, value in host.delivery.samples(START + 60) if name == age]
+
+    assert ages() == [], "a Maildir is nobody's mailbox"
+    host.delivery.sender = Sent("mx1:25")
+    host.write("sent", START)
+    assert ages() == [60.0]
+    host.delivery.sender = Sent("mx2:25")
+    assert ages() == [], "mx2 has not accepted anything"
