@@ -94,6 +94,14 @@ def test_the_unit_keeps_what_the_program_reads() -> None:
     assert service["ExecReload"] == ["/bin/sh -c 'kill -HUP ${MAINPID}'"]
 
 
+def test_a_credential_that_may_be_missing_has_a_value_to_fall_back_on() -> None:
+    """Otherwise systemd 257 logs "Couldn't read inherited credential" at each start."""
+    service = settings("iowarden.service")
+    fallbacks = [value.partition(":") for value in service["SetCredential"]]
+    assert [name for name, _, _ in fallbacks] == service["LoadCredential"]
+    assert {value for _, _, value in fallbacks} == {r"\n"}, "systemd ignores an empty one"
+
+
 def test_the_probe_has_what_disks_need_and_no_network() -> None:
     """Nine capabilities, programs of 32 bits, kernel messages; a hung root disk keeps it from none.
 

@@ -506,7 +506,10 @@ def test_a_password_that_systemd_hands_over(
     got = load_config(str(path))
     assert got.mail.password == "s3cret "
     assert "s3cret" not in repr(got)
-    (handed / "mail.p").write_text("\n")
+    (handed / "mail.p").write_text("\n")  # SetCredential= of the unit, without a file
+    assert "expected a credential passed by systemd, got none" in refused(path)
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY")
+    (store / "mail.p").write_text("\n")
     assert "expected the password in its first line" in refused(path)
 
 
