@@ -22,7 +22,7 @@ from iowarden.daemon.cli.service_client import ServiceError, command_of, decoded
 from iowarden.daemon.control.documents import IncidentDetail, Result, Status
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.terminal.console import print_error, print_json, printable, show, table_of
-from iowarden.rules.quantity import size
+from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -262,10 +262,15 @@ def _range(event: ExplainedEvent) -> str:
     return "-"
 
 
+def _detail(name: str, value: str | float) -> str:
+    if isinstance(value, str):
+        return f"{name} {value}"
+    if name.endswith("_ratio"):
+        return f"{name.removesuffix('_ratio')} {quantity(name, value)}"
+    return f"{name} {size(value) if name == 'bytes' else format(value, '.15g')}"
+
+
 def _details(found: Object) -> str:
-    words = [
-        f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
-        for name, value in found.details.items()
-    ]
+    words = [_detail(name, value) for name, value in found.details.items()]
     words += [f"{name}: {value:.15g}" for name, value in found.counts.items()]
     return one_line(", ".join(words)) or "-"
