@@ -61,7 +61,7 @@ class Tool(enum.StrEnum):
     VMSTAT = "vmstat"
     """The program vmstat, and /proc/vmstat."""
     DUMPE2FS = "dumpe2fs"
-    """dumpe2fs -b, and the list in dumpe2fs -f."""
+    """dumpe2fs -b and -h, and tune2fs -l."""
     NVME = "nvme"
     """nvme smart-log and error-log."""
     BTRFS = "btrfs"
@@ -160,6 +160,11 @@ SMARTCTL_HEADINGS = (
     r"|General SMART Values:|Device Statistics \(GP Log"
 )
 """Headings of its sections. Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp."""
+DF_HEADINGS = (
+    r"Filesystem|File system|Dateisystem|Sys\. de fichiers|S\.ficheros|Sist\. Arq\.|Bestandssysteem"
+    r"|System plików|Файл\.система"
+)
+"""The first column of df, as GNU coreutils translates it."""
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
@@ -184,8 +189,9 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^[ \t]*#[ \t]+Name[ \t]+Raid(?: Name|#)[ \t]"
         r"|^\d{4}-\d\d?-\d\d? \d\d?:\d\d:\d\d {1,4}(?:H/W MONITOR|IDE Channel|Proxy Or Inband|Enc#"
         r"|ARC-\d)",
-        Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
-        r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
+        Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit"
+        r"|Ctl\s+Model\s+\(?V?\)?Ports\s+Drives|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady"
+        r"|Encl\s+Status|/c\d{1,3} \w.* = )",
         Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: |^IR [Vv]olume \d"
         r"|^Device is a (?:Hard disk|Enclosure)|^IR Volume information",
         Tool.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
@@ -203,19 +209,19 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
         Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
-        Tool.LVS: r"^[ \t]*(?:LV[ \t]+VG|VG[ \t]+#PV|PV[ \t]+VG)[ \t](?:.*[ \t])?Attr[ \t]",
+        Tool.LVS: r"^[ \t]*(?:LV|VG|PV)[ \t](?:.*[ \t])?Attr[ \t]",
         Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",
-        Tool.DUMPE2FS: r"^dumpe2fs \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",
+        Tool.DUMPE2FS: r"^(?:dumpe2fs|tune2fs) \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",
         # smartctl has these names as well, within its own text.
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]|^scrub status for [0-9a-f-]{36}"
         r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "
-        r"|^Overall:[ \t]*\n[ \t]+Device size:",
-        Tool.DF: r"^Filesystem[ \t].{0,80}%[ \t]+Mounted on[ \t]*$",
+        r"|^Overall:[ \t]*\n[ \t]+Device size:|^Id[ \t]+Path[ \t]+Write errors[ \t]",
+        Tool.DF: rf"^(?:{DF_HEADINGS})[ \t].{{0,80}}(?:%|Capacity)[ \t]+\S.*$",
         Tool.LSSCSI: r"^\[\w{1,6}(?::\w{1,10}){2,3}\][ \t]+(?:disk|process|enclosu|storage|tape"
         r"|cd/dvd|mediumx|zbc)[ \t]",
         Tool.SENSORS: r"^(?:drivetemp-scsi|nvme-pci)-\S{1,20}[ \t]*$|^Adapter: \S.{0,80}$",

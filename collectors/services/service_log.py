@@ -77,7 +77,10 @@ def _of_entry(line: str) -> tuple[str, str] | None:
 
 
 def parse_service_log(text: str) -> Parsed:
-    """Parse the lines of services; a line that is not known and has a word of trouble is noted."""
+    """Parse the lines of services.
+
+    What is not known is noted if smartd reports it of a device, or if it has a word of trouble.
+    """
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if _is_reversed([line for _, line in lines]):
         lines.reverse()
@@ -98,7 +101,11 @@ def parse_service_log(text: str) -> Parsed:
         )
         for each in reports or ():
             faults.take(each)
-        if reports is None and program != "systemd" and _TROUBLE.search(message):
+        others += not reports  # no event, as 'Device: /dev/sda, opened'
+        # All messages of smartd about a device are known; of others only those about trouble.
+        is_of_disk = program == "smartd" and smartd_messages.is_of_device(message)
+        is_trouble = program != "systemd" and _TROUBLE.search(message) is not None
+        if reports is None and (is_of_disk or is_trouble):
             unparsed.append(UnparsedLine(f"not recognized, from {program}", line, at))
     if not count:
         unparsed = [UnparsedLine(_EXPECTED)]
@@ -108,7 +115,7 @@ def parse_service_log(text: str) -> Parsed:
         findings=tuple(faults.findings()),
         outputs=("log of services",) if count else (),
         unparsed=tuple(unparsed[:_MAX_UNPARSED]),
-        lines=count + others,
+        lines=len(lines),
         others=others,
     )
 

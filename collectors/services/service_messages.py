@@ -111,6 +111,7 @@ def _mdadm(text: str) -> Sequence[ServiceMessage] | None:
         return () if _COMPONENT.fullmatch(text) else None
     groups = match.groupdict()
     name, array = groups["event"], groups["array"].removeprefix("/dev/").removeprefix("md/")
+    array = f"md{array}" if array.isdecimal() else array  # '/dev/md/1' is a link to 'md1'
     part, rest = groups.get("part") or "", groups.get("rest") or ""
     if name == "NewArray":
         return (ServiceMessage(array, "MdDisappeared", ENDS),)

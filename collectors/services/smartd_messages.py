@@ -109,6 +109,18 @@ _ROWS = (
         r" Log(?:s|,) |Error Information|failed to read Temperature|previous self-test (?:completed"
         r" without|was (?:aborted|interrupted))|NVMe error \[|prepare .*|.*close\(\) failed|.*"
         r"warning condition reset after).*"),
+    row(r"(?:.*\bS/N:.*|\[.*\](?:, .*)?|.*, ignored|.*, unique name: .*|presets are:.*"
+        r"|offline data collection .*|SMART Automatic Offline .*|.* device still removed: .*"
+        r"|.* mode ignored due to .*|.* test span at LBA .*|ATA IDENTIFY DEVICE words .*"
+        r"|ATA Security is .*|ATA settings applied: .*|BECOMING .*|NO MEDIUM .*"
+        r"|CHECK POWER STATUS .*"
+        r"|JSON state written .*|SMART health: passed|SMART Error Logs report different .*"
+        r"|SMART/Health value: .* changed .*|Temperature changed .*|initial Temperature .*"
+        r"|attribute log written .*|enabled .*|is SMART capable.*|lacks SMART capability.*"
+        r"|neither ATA, SCSI nor NVMe.*|non-SMART asc.*|not (?:ATA, no|a disk like|available"
+        r"|monitoring) ?.*|packet devices .*|proceeding since .*|to proceed anyway.*"
+        r"|same (?:Attribute|identity) .*|skipped \(interval.*|smartd database not searched.*"
+        r"|unsupported device type .*|INQUIRY response less .*)"),
     row(r"WARNING: (?P<why>.*)", "DiskFirmwareWarning", "notice",
         "smartmontools has a warning about this model: {why}"),
 )  # fmt: skip
@@ -177,6 +189,11 @@ def messages(text: str) -> Sequence[ServiceMessage] | None:
     return tuple(
         ServiceMessage(name, each.fault, each.severity, each.text, each.advice) for each in reports
     )
+
+
+def is_of_device(text: str) -> bool:
+    """Whether a message is about a device."""
+    return _DEVICE.match(text) is not None
 
 
 def device_name(device: str) -> str:

@@ -25,6 +25,8 @@ def parse_mdstat(text: str) -> Parsed:
     """Parse '/proc/mdstat'; an array that cannot be parsed is left out and reported."""
     # Web forms strip the blanks at the begin of the further lines of an array.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
+    marked = [*_marked(lines)]
+    lines = [_without_marks(line) for line in lines]
     unread: list[UnparsedLine] = []
     if not _MDSTAT_END.search(text):
         expected = "expected a line 'unused devices:' at its end, got none: it may be truncated"
@@ -48,8 +50,35 @@ def parse_mdstat(text: str) -> Parsed:
             continue
         arrays = {name: mdstat.from_mdstat(stat) for name, stat in stats.items()}
         outputs = ("/proc/mdstat",) if arrays or not begin else ()
-        return Parsed(Tool.MDSTAT, arrays=arrays, outputs=outputs, unparsed=tuple(unread))
+        return Parsed(
+            Tool.MDSTAT,
+            arrays=arrays,
+            findings=tuple(marked),
+            outputs=outputs,
+            unparsed=tuple(unread),
+        )
     return Parsed(Tool.MDSTAT, unparsed=tuple(unread))
+
+
+def _marked(lines: Sequence[str]) -> Iterator[Finding]:
+    """Yield the members that kernels of Synology mark as having errors, from public threads."""
+    for line in lines:
+        for member in _MARKED.finditer(line) if " : active" in line else ():
+            name = line.partition(" : ")[0]
+            text = f"{member[1]} of {name} is marked 'E': it had errors, and is still in the array"
+            yield Finding("critical", "MdMemberErrors", name, text, _MARKED_ADVICE)
+
+
+def _without_marks(line: str) -> str:
+    """Return a line without these marks: 'E' stands for a member that is there."""
+    mask = _MARKED_MASK.search(line)
+    line = line if mask is None else line.replace(mask[0], mask[0].replace("E", "U"))
+    return _MARKED.sub(r"\1", line) if " : active" in line else line
+
+
+_MARKED = lazy_pattern(r"(\S+\[\d{1,9}\])\(E\)")
+_MARKED_MASK = lazy_pattern(r"(?<= )\[[U_E]{0,400}E[U_E]{0,400}\]")
+_MARKED_ADVICE = "Save its data now, while it can be read. Then see the disk: smartctl -x DEVICE"
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:

@@ -73,7 +73,7 @@ _MISSING_ADVICE = (
     " the others are intact: btrfs replace start DEVID NEW-DEVICE MOUNTPOINT. Back up first what"
     " matters."
 )
-_USAGE_ROW = lazy_pattern(r"[ \t]+(?P<name>[A-Z][\w ()]{2,40}):[ \t]+(?P<value>\S+)(?:[ \t]+.*)?")
+_USAGE_ROW = lazy_pattern(r"[ \t]+(?P<name>[A-Z][\w (),]{2,40}):[ \t]+(?P<value>\S+)(?:[ \t]+.*)?")
 _PROFILE = lazy_pattern(
     r"(?P<kind>Data|Metadata|System)[,+\w]{0,40}: Size:(?P<size>\S+), Used:(?P<used>\S+)(?: .*)?"
 )
@@ -132,23 +132,46 @@ def _outputs(text: str) -> dict[str, _Lines]:
     current = ""
     for number, line in enumerate(text.split("\n"), 1):
         begins = {
-            "device stats": _STAT.fullmatch(line),
+            "device stats": _STAT.fullmatch(line) or _TABULAR.fullmatch(line.strip()),
             "scrub status": _SCRUB_HEADING.fullmatch(line.strip()),
             "filesystem show": _SHOW_HEADING.fullmatch(line.strip()),
             "filesystem usage": line.strip() == "Overall:" or None,
         }
         current = next((name for name, sign in begins.items() if sign), current)
+        if _HARMLESS.fullmatch(line.strip()):
+            continue
         if line.strip():
-            outputs.setdefault(current or "device stats", []).append((number, line))
+            outputs.setdefault(current, []).append((number, line))
+    above = outputs.pop("", [])  # of the first command, whose form is known below
+    for command in [*outputs][:1] or ["device stats"] * bool(above):
+        outputs[command] = [*above, *outputs.get(command, [])]
     return outputs
+
+
+_HARMLESS = lazy_pattern(r"No balance found on '.*'|WARNING: Multiple block group profiles.*")
 
 
 # --- btrfs device stats
 
 
+_TABULAR = lazy_pattern(
+    r"Id[ \t]+Path[ \t]+Write errors[ \t]+Read errors[ \t]+Flush errors[ \t]+"
+    r"Corruption errors[ \t]+Generation errors"
+)
+_TABULAR_ROW = lazy_pattern(
+    r"[ \t]*\d{1,20}[ \t]+(?P<device>\S.*?)(?P<counts>(?:[ \t]+\d{1,20}){5})[ \t]*", re.ASCII
+)
+
+
 def _stats(report: _Report, lines: _Lines) -> None:
     counts: dict[str, dict[str, float]] = {}
     for number, line in lines:
+        if _TABULAR.fullmatch(line.strip()) or not line.strip("- \t"):
+            continue
+        if (tabular := _TABULAR_ROW.fullmatch(line)) is not None:
+            numbers = map(float, tabular["counts"].split())
+            counts[tabular["device"]] = dict(zip(_KINDS, numbers, strict=True))
+            continue
         match = _STAT.fullmatch(line)
         if match is None or match["kind"] not in _KINDS:
             reason = "btrfs device stats: expected '[DEVICE].write_io_errs 0' or alike"

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import StorageEvent
+    from iowarden.collectors.raid.adaptec.arcconf_status import DeviceLog
     from iowarden.collectors.raid.controller import (
         Battery,
         ControllerArray,
@@ -80,7 +81,10 @@ def parse_controllers(
     listed = {each.name for each in found.controllers if each.arrays or each.disks}
     # The volumes and disks themselves say more than their number.
     found = replace(found, findings=tuple(f for f in found.findings if f.object not in listed))
-    has_content = found.events or found.objects or _has_content(found.controllers)
+    is_overview = found.outputs == ("storcli show",) and any(
+        each.state is not None for each in found.controllers
+    )
+    has_content = found.events or found.objects or is_overview or _has_content(found.controllers)
     if found.outputs and not (log or has_content):
         outputs = ", ".join(found.outputs)
         unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
@@ -285,10 +289,19 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     before = [each for each in found.controllers if each.name not in known]
     adapters = tries.take(_ADAPTERS, megacli.parse_adapters) if _ADAPTERS in tries.outputs else {}
     counted = {f"megaraid c{number}": each.counts for number, each in (adapters or {}).items()}
+    logged = tries.take(_DEVICE_LOG, arcconf_status.parse_device_log) if _is_log(tries) else None
     return replace(
         found,
-        objects=(*found.objects, *(_counts(*each) for each in counted.items() if each[1])),
-        findings=(*found.findings, *(f for each in counted.items() for f in _count_faults(*each))),
+        objects=(
+            *found.objects,
+            *(_counts(*each) for each in counted.items() if each[1]),
+            *_logged_disks(logged),
+        ),
+        findings=(
+            *found.findings,
+            *(f for each in counted.items() for f in _count_faults(*each)),
+            *_log_faults(logged),
+        ),
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(LocatedEvent, events)),
         outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
@@ -308,6 +321,8 @@ def _is_unsupported(text: str) -> bool:
 def _refusal(kind: Tool, tries: _Tries) -> UnparsedLine:
     """Return one reason for an output that each parser of its tool refused."""
     reasons = [*dict.fromkeys(tries.refusals)]
+    if tries.text.lstrip().startswith("{") and json_text.closed(tries.text):
+        return UnparsedLine(f"{kind}: its JSON is cut or damaged; pass all of it")
     if len(reasons) == 1:
         return UnparsedLine(reasons[0])
     lines = [line.strip() for line in tries.text.splitlines() if line.strip(" \t=-")]
@@ -409,18 +424,15 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 def _listed(
     controller: storcli.ListedController, answers: Iterable[storcli_answer.StorcliAnswer]
 ) -> Controller:
-    """Return a controller of the overview, with state ok if its column 'Hlth' has it."""
+    """Return a controller of the overview, with the state in its column 'Hlth'."""
     name = f"megaraid c{controller.number}"
     found = Controller(name, storcli.VENDOR, controller.model, controller.serial)
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
         word = str(row["hlth"])
-        if str(row.get("ctl")) == str(controller.number) and word.casefold() not in {
-            "opt",
-            "optimal",
-        }:
-            found = replace(
-                found, state=ComponentState(ComponentHealth.ATTENTION, output.printable(word))
-            )
+        if str(row.get("ctl")) == str(controller.number):
+            is_well = word.casefold() in {"opt", "optimal"}
+            health = ComponentHealth.OK if is_well else ComponentHealth.ATTENTION
+            found = replace(found, state=ComponentState(health, output.printable(word)))
     return found
 
 
@@ -501,12 +513,58 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         told = Controller(name, "adaptec", state=state, read_errors=tuple(tries.refusals))
         return [*_merged((*before, told))]
     tasks = tries.take("arcconf GETSTATUS", arcconf_status.parse_tasks) or {}
-    tries.take("arcconf GETLOGS", arcconf_status.parse_device_log)
+    tries.take(_DEVICE_LOG, arcconf_status.parse_device_log)
     if not tries.outputs:
         tries.take("arcconf GETVERSION", arcconf.parse_count)
     return [arcconf_status.with_tasks(each, tasks) for each in before]
 
 
+_DEVICE_LOG = "arcconf GETLOGS"
+
+
+def _is_log(tries: _Tries) -> bool:
+    return _DEVICE_LOG in tries.outputs
+
+
+def _logged_disks(log: DeviceLog | None) -> Iterator[TextObject]:
+    """Yield the disks of arcconf's log, of which it has no state, with their counts."""
+    for name, counts in _by_disk(log):
+        is_ill = bool(_serious(counts))
+        health = ComponentHealth.ATTENTION if is_ill else ComponentHealth.OK
+        numbers = {kind: float(count) for kind, count in counts.items()}
+        yield TextObject("disk", name, "", health, counts=numbers)
+
+
+def _log_faults(log: DeviceLog | None) -> Iterator[Finding]:
+    for serial in sorted(log.failing) if log is not None else ():
+        text = f"{serial}: the disk predicts that it will fail"
+        yield Finding("critical", "ControllerDiskFailing", serial, text, _DISK_ADVICE)
+    for name, counts in _by_disk(log):
+        if wrong := [f"{count} {kind}" for kind, count in _serious(counts).items()]:
+            text = f"{name}: {', '.join(wrong)} in the log of the controller"
+            yield Finding("warning", "ControllerDiskErrorsInBaseline", name, text, _DISK_ADVICE)
+
+
+def _serious(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts that are of the disk; a few aborted commands and failed links are usual."""
+    return {
+        kind: count for kind, count in counts.items() if count >= (_MANY if kind in _OF_LINK else 1)
+    }
+
+
+_OF_LINK = frozenset({"abortedCmds", "linkFailures"})
+_MANY = 100
+
+
+def _by_disk(log: DeviceLog | None) -> Iterator[tuple[str, Mapping[str, int]]]:
+    if log is None:
+        return
+    yield from log.by_serial.items()
+    for (channel, device), counts in log.by_channel.items():
+        yield f"channel {channel} device {device}", counts
+
+
+_DISK_ADVICE = "Make sure that the array has redundancy, then replace the disk if they increase."
 _INACCESSIBLE = lazy_pattern(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)
 """A controller that arcconf cannot reach: faulty, or newer than this arcconf."""
 

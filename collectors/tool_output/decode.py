@@ -2,13 +2,14 @@
 
 A mail program breaks a line before the first word that does not fit. So a line and the first word
 of the next are together longer than the widest line of the text; and that next line is not
-indented. Limits: `MAX_BYTES`; only lines whose beginning is known as one that goes on are joined:
-of a log, of smartd's mails, rows of ssacli, tw_cli and zpool. The lines keep their numbers: where
-one was taken away, an empty one is left.
+indented. A terminal cuts a line at its width, within a word. Limits: `MAX_BYTES`; only lines whose
+beginning is known as one that goes on are joined: of a log, of smartd's mails, rows of ssacli,
+tw_cli and zpool. The lines keep their numbers: where one was taken away, an empty one is left.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import SIGNS, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum of one text; a ring of the kernel log has 1 MiB, a journal of a week 10."""
@@ -105,6 +106,7 @@ _PROGRAMS: Mapping[str, Tool] = {
     **dict.fromkeys(("dmesg", "journalctl"), Tool.KERNEL),
     **dict.fromkeys(("vgs", "pvs"), Tool.LVS),
     "mdadm": Tool.MDADM,
+    "tune2fs": Tool.DUMPE2FS,
 }
 """Programs and files of '/proc', in lower case."""
 _NAMES = "|".join(map(re.escape, _PROGRAMS))
@@ -157,6 +159,8 @@ def rejoined(text: str) -> str:
     width = max(map(len, lines))
     if width > MAX_WIDTH:
         return text
+    if _is_cut(lines, width):
+        return "\n".join(_uncut(lines, width))
     at = 0
     while at + 1 < len(lines):
         begin = at
@@ -171,6 +175,33 @@ def rejoined(text: str) -> str:
             lines[at] = ""
             at += 1
     return "\n".join(lines)
+
+
+def _is_cut(lines: Sequence[str], width: int) -> bool:
+    """Whether a terminal cut each line of a log at its width, within words: none is shorter."""
+    cut = [
+        len(line)
+        for line, below in itertools.pairwise(lines)
+        if line.strip() and below.strip() and not _BEGIN.match(below) and not _NEXT.match(below)
+    ]
+    return len(cut) >= _MIN_CUT and set(cut) == {width} and _BEGIN.match(lines[0]) is not None
+
+
+def _uncut(lines: Sequence[str], width: int) -> list[str]:
+    """Return the lines with the rest of each that was cut, which leaves an empty line."""
+    whole = [*lines]
+    begin = 0
+    for at in range(1, len(lines)):
+        if len(lines[at - 1]) == width and not _BEGIN.match(lines[at]):
+            whole[begin] += lines[at]
+            whole[at] = ""
+        else:
+            begin = at
+    return whole
+
+
+_MIN_CUT = 2
+"""Lines that end at the width: a single one may be so long."""
 
 
 def _goes_on(line: str, below: str, width: int) -> bool:

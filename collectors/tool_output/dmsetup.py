@@ -123,7 +123,7 @@ def _of_paths(status: TargetStatus) -> Iterator[_Fault]:
 
 # --- lvs, vgs and pvs
 
-_LVM_HEAD = lazy_pattern(r"[ \t]*(?P<kind>LV|VG|PV)[ \t]+(?:VG|#PV)[ \t](?:.*[ \t])?Attr[ \t].*")
+_LVM_HEAD = lazy_pattern(r"[ \t]*(?P<kind>LV|VG|PV)[ \t]+(?:.*[ \t])?Attr(?:[ \t].*)?")
 _LV_ATTR = lazy_pattern(r"[-A-Za-z][-wrR][-a-zA-Z][-m][-A-Za-z][-oX][-A-Za-z][-zX][-A-Za-z][-kX]?")
 _VG_ATTR = lazy_pattern(r"[wr][-z][-x][-p][a-zA-Z-][-cs]")
 _PV_ATTR = lazy_pattern(r"[-adu][-x][-m]")

@@ -21,11 +21,13 @@ from iowarden.collectors.parsed_text import (
     UnparsedLine,
 )
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
+from iowarden.collectors.smart import ata_errors, error_logs, smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from iowarden.collectors.smart.ata_errors import AtaError
 
 # --- the others
 
@@ -58,6 +60,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
         if isinstance(told, Drive):
             drives.append(told)
             findings += _of_logs(logs_alone, told)
+            findings += _of_errors(ata_errors.parse_ata_errors(piece), told)
             findings += _scan_halted(told)
             findings += _failure_test(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
@@ -219,6 +222,40 @@ def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None) -> Iterator[Findin
         yield Finding(severity, alert, name, f"{name}: {count} {text}", _LOG_ADVICE)
 
 
+def _of_errors(errors: Sequence[AtaError], drive: Drive) -> Iterator[Finding]:
+    """Yield what recent entries of the error log report; old ones are history."""
+    name = drive.serial or drive.model or "drive"
+    hours = drive.power_on_hours
+    ages = {each: each.age_hours(hours) for each in errors}
+    recent = [each for each, age in ages.items() if age is None or 0 <= age <= RECENT_HOURS]
+    if medium := [each for each in recent if each.is_of_medium]:
+        newest = max(medium, key=lambda each: each.hours)
+        sectors = dict.fromkeys(str(each.sector) for each in medium if each.sector is not None)
+        place = f" (LBA {', '.join([*sectors][:MAX_SECTORS])})" if sectors else ""
+        text = f"{name}: sectors could not be read{place}, {_when(newest, ages[newest])}"
+        severity = "notice" if ages[newest] is None else "warning"
+        yield Finding(severity, "DiskErrorLog", name, text, _MEDIUM_ADVICE)
+    link = [each for each in recent if each.is_of_link and ages[each] is not None]
+    if link:
+        newest = max(link, key=lambda each: each.hours)
+        text = f"{name}: checksum errors on its link, {_when(newest, ages[newest])}"
+        yield Finding("warning", "DiskInterfaceCrcErrors", name, text, _LINK_ADVICE)
+
+
+def _when(error: AtaError, age_hours: int | None) -> str:
+    if age_hours is None:
+        return f"at hour {error.hours}; how long ago is not in the text ('-A')"
+    return f"at hour {error.hours}, {age_hours} h ago"
+
+
+RECENT_HOURS = 168
+"""Power-on hours within which an entry of the error log is about now: a week."""
+MAX_SECTORS = 5
+_MEDIUM_ADVICE = (
+    "Make sure that its data also exists elsewhere. A long self-test reads all sectors: smartctl -t"
+    " long DEVICE"
+)
+_LINK_ADVICE = "Replace the cable, or try another port or bay, before the disk."
 _LOG_ADVICE = "Compare with all of its SMART data: smartctl -x DEVICE"
 _NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"
 _HEALTH = lazy_pattern(r"SMART (?:overall-health|Health Status)", re.IGNORECASE)

@@ -17,7 +17,7 @@ from iowarden.collectors.raid.controller import ComponentHealth
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BANNER = lazy_pattern(r"dumpe2fs \d\S{0,40}(?: \(.*\))?")
+_BANNER = lazy_pattern(r"(?:dumpe2fs|tune2fs) \d\S{0,40}(?: \(.*\))?")
 _LIST = lazy_pattern(r"(?:Bad blocks: )?\d{1,20}(?:,? \d{1,20})*,?")
 _FIELD = lazy_pattern(r"(?P<name>[A-Z][\w #/()-]{2,40}): *(?P<value>.*)")
 """A field of the superblock; only those of `_ERRORS` are about faults."""

@@ -188,6 +188,10 @@ def _with_services(output: Output) -> list[Tool | None]:
     ]
 
 
+_NOTHING_ABOVE = frozenset({Tool.MEMINFO, Tool.DF, Tool.LSSCSI})
+"""Programs whose first line is their sign."""
+
+
 def _by_signs(lines: Sequence[str], tools: Sequence[Tool]) -> Iterator[Tool]:
     """Yield the program of each line: an output begins with the paragraph of its sign."""
     text = "\n".join(lines)
@@ -208,7 +212,12 @@ def _by_signs(lines: Sequence[str], tools: Sequence[Tool]) -> Iterator[Tool]:
         sign = signs.get(number, current)
         if sign is not current:
             above = number
-            while above and lines[above - 1].strip() and above - 1 not in signs:
+            while (
+                sign not in _NOTHING_ABOVE
+                and above
+                and lines[above - 1].strip()
+                and above - 1 not in signs
+            ):
                 above -= 1
             owners[above:] = [sign] * (number - above)
             current = sign

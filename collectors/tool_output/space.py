@@ -1,8 +1,8 @@
 """df in a text: which file systems are full, or have no inodes left.
 
 Source: df(1), GNU coreutils: 'df', 'df -h', 'df -T', 'df -i'; the share is the one of what
-unprivileged users may use. Without '-T' the table has no types: an image, which is
-always full, is recognized by its device or mount point. Limits: English headings.
+unprivileged users may use. Headings of some languages. Without '-T' the table has no types: an
+image, which is always full, is recognized by its device or mount point.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.parsed_text import (
+    DF_HEADINGS,
+    Finding,
+    Parsed,
+    TextObject,
+    Tool,
+    UnparsedLine,
+)
 from iowarden.collectors.raid.controller import ComponentHealth
 
 if TYPE_CHECKING:
@@ -22,17 +29,16 @@ NEARLY_FULL_RATIO, FULL_RATIO = 0.8, 0.9
 """Used share of a file system above which it is a warning, and critical: rules/filesystem.yaml."""
 AMPLE_BYTES = 1e11
 """Available bytes with which a file system is not full, whatever its share: as in that file."""
-_HEADING = lazy_pattern(
-    r"Filesystem[ \t]+(?:Type[ \t]+)?(?P<unit>\S+)[ \t]+(?P<used>I?Used)[ \t]+\S+[ \t]+"
-    r"(?:I?Use%|Capacity)[ \t]+Mounted on[ \t]*"
-)
+_HEADING = lazy_pattern(rf"(?:{DF_HEADINGS})[ \t]+\S.*(?:%|Capacity)[ \t]+\S.*")
 _ROW = lazy_pattern(
     r"(?P<device>\S(?:[^\n]*?\S)?)[ \t]+(?:(?P<type>[a-z][\w.-]*)[ \t]+)?(?P<size>[\d.,]+[A-Z]?|-)"
     r"[ \t]+(?P<used>[\d.,]+[A-Z]?|-)[ \t]+(?P<left>-?[\d.,]+[A-Z]?|-)[ \t]+"
     r"(?P<percent>\d{1,3}%|-)[ \t]+(?P<mount_point>/[^\n]*)",
     re.ASCII,
 )
-_BLOCKS = lazy_pattern(r"(?P<size>\d{1,9}[A-Z]?)-blocks")
+_BLOCKS = lazy_pattern(r"[ \t](?P<size>\d{1,9}[A-Z]?)-\S+")
+_INODES = lazy_pattern(r"[ \t](?:I[Uu]|I-?[Nn]ode)")
+"""In a heading of 'df -i', in any language."""
 _SIZE = lazy_pattern(r"(?P<number>\d{1,20}(?:[.,]\d{1,10})?)(?P<unit>[KMGTPEZ]?)(?:i?B)?", re.ASCII)
 _PREFIXES = " KMGTPEZ"
 _IN_MEMORY = frozenset({"tmpfs", "udev", "devtmpfs", "none", "efivarfs", "shm", "run", "dev"})
@@ -109,9 +115,9 @@ def parse_df(text: str) -> Parsed:
 
 
 def _table(heading: re.Match[str]) -> _Table:
-    blocks = _BLOCKS.fullmatch(heading["unit"])
+    blocks = _BLOCKS.search(heading[0])
     unit = size_bytes(blocks["size"]) if blocks is not None else 1.0
-    return _Table(unit or 1.0, heading["used"].startswith("I"))
+    return _Table(unit or 1.0, _INODES.search(heading[0]) is not None)
 
 
 def _used_ratio(row: re.Match[str]) -> float | None:

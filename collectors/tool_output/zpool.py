@@ -54,7 +54,7 @@ _DEGRADED = (
     " lose data: back up first what matters."
 )
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
-_ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*\Z", re.MULTILINE)
+_ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*(?:zfs-\S+\s*)*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
 

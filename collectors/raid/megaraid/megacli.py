@@ -50,7 +50,7 @@ _DISK_STATES = {
     "hotspare": ComponentHealth.OK,
     "jbod": ComponentHealth.OK,
     "unconfigured(good)": ComponentHealth.OK,
-    "copyback": ComponentHealth.REBUILDING,
+    "copyback": ComponentHealth.BUSY,
     "rebuild": ComponentHealth.REBUILDING,
     "unconfigured(bad)": ComponentHealth.FAILED,
 }

@@ -239,9 +239,8 @@ _COPIED = lazy_pattern(r"cpybck|copyback", re.IGNORECASE)
 def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:
     """Return the queries for running tasks: at most those with a task that runs."""
     asked: list[tuple[str, str]] = []
-    filled = [disk for disk in found.disks if disk.state.health is ComponentHealth.REBUILDING]
-    copied = [disk for disk in filled if _COPIED.search(disk.state.word)]
-    if len(copied) < len(filled):
+    copied = any(_COPIED.search(disk.state.word) for disk in found.disks)
+    if any(disk.state.health is ComponentHealth.REBUILDING for disk in found.disks):
         asked += [("rebuild", place) for place in places]
     if copied:
         asked += [("copyback", place) for place in places]

@@ -349,7 +349,7 @@ def test_no_virtual_drives_and_no_disks_are_answers() -> None:
         ("Hotspare, Spun down", ComponentHealth.OK, "hot spare"),
         ("JBOD", ComponentHealth.OK, "JBOD"),
         ("Unconfigured(good), Spun Up", ComponentHealth.OK, "unused"),
-        ("Copyback", ComponentHealth.REBUILDING, "member"),
+        ("Copyback", ComponentHealth.BUSY, "member"),
         ("Rebuild", ComponentHealth.REBUILDING, "member"),
         ("Unconfigured(bad)", ComponentHealth.FAILED, "unused"),
         ("Failed", ComponentHealth.FAILED, "member"),

@@ -232,7 +232,7 @@ def test_only_what_runs_is_requested(machine: FakeMachine) -> None:
     states = {d.slot: (d.state.health, d.state.done_ratio, d.serial) for d in own.disks}
     assert states == {
         "enclosure 252 slot 0": (ComponentHealth.REBUILDING, 0.42, "S0"),
-        "enclosure 252 slot 1": (ComponentHealth.REBUILDING, None, "S1"),
+        "enclosure 252 slot 1": (ComponentHealth.BUSY, None, "S1"),
         "slot 5": (ComponentHealth.ATTENTION, None, "S5"),
     }
     asked = {each.removeprefix("storcli64 ") for each in machine.asked if "storcli64" in each}

@@ -170,7 +170,7 @@ def test_text_is_read_like_json() -> None:
         ("GHS", ComponentHealth.OK),
         ("JBOD", ComponentHealth.OK),
         ("UGood", ComponentHealth.OK),
-        ("Cpybck", ComponentHealth.REBUILDING),
+        ("Cpybck", ComponentHealth.BUSY),
         ("Rbld", ComponentHealth.REBUILDING),
         ("Offln", ComponentHealth.FAILED),
         ("UBad", ComponentHealth.FAILED),
