@@ -36,6 +36,7 @@ _ELSEWHERE = (
     "vfork_done",  # kernel/fork.c, 6.1: wait_for_vfork_done
     "wait_for_vfork_done",
     "__refrigerator",  # kernel/freezer.c
+    "refrigerator",  # before 3.3; before 2.6.25 kernel/power/process.c
     "cgroup_enter_frozen",  # kernel/cgroup/freezer.c
     "cgroup_leave_frozen",
     "coredump_wait",  # fs/coredump.c

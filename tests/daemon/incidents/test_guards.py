@@ -585,10 +585,20 @@ def test_a_laptop_whose_disk_does_not_come_back_is_mailed() -> None:
     assert 20 <= host.mails()[0][0] - began <= 40
 
 
-def test_a_container_that_is_frozen_for_ten_minutes_is_silent() -> None:
-    """'docker pause': its threads are in uninterruptible sleep, and wait for no disk."""
+@pytest.mark.parametrize(
+    "stack", [FROZEN["stack"], ("refrigerator", "get_signal_to_deliver", "do_signal")]
+)
+@pytest.mark.parametrize("waits_at", ["", "8:0"], ids=["no file", "in a read of a file"])
+def test_a_container_that_is_frozen_for_ten_minutes_is_silent(
+    stack: tuple[str, ...], waits_at: str
+) -> None:
+    """'docker pause': its threads are in uninterruptible sleep, and wait for no disk.
+
+    Linux 6.1 and 2.6.32.
+    """
+    more = {"stack": stack, "wait_channel": stack[0], "waits_at": waits_at}
     host = Blocked()
-    host.pass_seconds(600, [task(n, **FROZEN) for n in range(4)])  # type: ignore[arg-type]
+    host.pass_seconds(600, [task(n, **{**FROZEN, **more}) for n in range(4)])  # type: ignore[arg-type]
     assert host.mails() == []
     assert "not_storage" in host.guards("")
 

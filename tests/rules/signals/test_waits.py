@@ -170,6 +170,7 @@ def test_two_polls_show_one_call_or_two(
         (("dm_wait_event", "dev_wait"), Purpose.STORAGE),
         (("wait_for_completion_state", "kernel_clone", "__do_sys_vfork"), Purpose.ELSEWHERE),
         (("__refrigerator", "get_signal"), Purpose.ELSEWHERE),
+        (("refrigerator", "get_signal_to_deliver", "do_signal"), Purpose.ELSEWHERE),
         (("do_coredump", "get_signal"), Purpose.ELSEWHERE),
         (("dma_fence_default_wait", "drm_syncobj_array_wait_timeout"), Purpose.ELSEWHERE),
         (("autofs_wait", "autofs_mount_wait"), Purpose.ELSEWHERE),
