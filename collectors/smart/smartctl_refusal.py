@@ -111,10 +111,18 @@ _VOLUME = lazy_pattern(
     r"PERC|MegaRAID|\bMR[ 9]|AVAGO|BROADCOM|LOGICAL VOLUME|Logical (?:Drive|Disk|Volume)|RAID|Raid"
     r"|Areca|ARC-\d|Adaptec|ASR|AMCC|3ware|Intel RS|SmartIOC|VIRTUAL DISK|Virtual Drive|BOSS VD"
 )
-_VIRTUAL = lazy_pattern(
-    r"QEMU|VMware|VBOX|Msft|Virtual|[Vv]irt[Ii][Oo]|XENSRC|Google|Amazon|PersistentDisk"
-    r"|BHYVE|Parallels|BlockVol|(?:DO|HC|Linode) Volume|Alibaba Cloud"
+VIRTUAL_MODELS = (
+    r"QEMU|VMware|VBOX|Msft|MSFT|Virtual|[Vv]irt[Ii][Oo]|Xen|XENSRC|BHYVE|Parallels|VDISK"
+    r"|Google|PersistentDisk|EphemeralDisk|nvme_card|Amazon Elastic|Alibaba Cloud Elastic|BlockVol"
+    r"|(?:DO|HC|Linode) Volume"
 )
+"""Vendors and models of disks that a hypervisor or a cloud makes, as a pattern.
+
+Also by NVMe: Google's persistent disks and local SSDs are 'nvme_card-pd' and 'nvme_card0', those of
+Azure 'MSFT NVMe Accelerator v1.0'. An SSD that is passed through to the guest ('Microsoft NVMe
+Direct Disk', 'Amazon EC2 NVMe Instance Storage') is none.
+"""
+_VIRTUAL = lazy_pattern(f"{VIRTUAL_MODELS}|Amazon|Microsoft NVMe")
 
 
 def _first(reasons: tuple[tuple[ReadStatus, re.Pattern[str]], ...], text: str) -> _Reason | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol
+from iowarden.collectors.smart.smartctl_refusal import VIRTUAL_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,7 @@ _ENOUGH = 8
 """Minimum number of attributes that is conclusive if all are 0 or equal to another disk's."""
 _CAPACITY_ERROR_RATIO = 0.01
 _HOURS_OF_16_BITS, _YEAR_HOURS = 1 << 16, 8760
-VIRTUAL = re.compile(
-    r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
-)
+VIRTUAL = re.compile(VIRTUAL_MODELS, re.IGNORECASE)
 _VIRTUAL_NAME = re.compile(r"x?vd[a-z]+", re.ASCII)
 """Of virtio and Xen. Source: kernel, drivers/block/virtio_blk.c, xen-blkfront.c."""
 _ATA_MODEL = re.compile(r"(?:ATA\s+)?(?:WDC WD|ST\d{3,}[A-Z]|SAMSUNG|Hitachi H|MAXTOR|TOSHIBA D)")

@@ -312,6 +312,14 @@ def test_a_lun_is_known_as_one_once_its_adapter_is() -> None:
         (disk("sda", vendor="QEMU", model="QEMU HARDDISK"), None),
         (disk("sda", vendor="Msft", model="Virtual Disk"), None),
         (disk("nvme0n1", model="Amazon Elastic Block Store"), None),
+        (disk("nvme0n1", model="Alibaba Cloud Elastic Block Storage"), None),
+        (disk("nvme0n1", model="nvme_card-pd"), None),
+        (disk("nvme1n1", model="nvme_card0"), None),
+        (disk("nvme0n1", model="MSFT NVMe Accelerator v1.0"), None),
+        (disk("sda", vendor="Google", model="PersistentDisk"), None),
+        (disk("sda", vendor="NUTANIX", model="VDISK"), None),
+        (disk("sda", vendor="ORACLE", model="BlockVolume"), None),
+        (disk("sda", vendor="HC", model="HC Volume"), None),
         (disk("sda", vendor="NETAPP", model="LUN C-Mode"), hosts(fabric=True)),
         (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc_host")),
         (disk("sda"), hosts("virtio_scsi")),
@@ -323,6 +331,21 @@ def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(
     """Stalls of 10 s are counted, from 20 s they are mailed."""
     limits = hang_thresholds.kinds(topology(own), scsi).limits[own.name]
     assert limits == (20.0, 30.0, 10.0, False, {Guard.VIRTUAL})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "Microsoft NVMe Direct Disk v2",
+        "Amazon EC2 NVMe Instance Storage",
+        "Samsung SSD 990 PRO 2TB",
+        "INTEL SSDPE2KX010T8",
+    ],
+)
+def test_an_ssd_that_is_passed_through_to_a_guest_is_a_disk(model: str) -> None:
+    """It is in the machine on which the guest runs, and never moves with it."""
+    limits = hang_thresholds.kinds(topology(disk("nvme0n1", model=model))).limits["nvme0n1"]
+    assert limits == (10.0, 30.0, None, False, frozenset())
 
 
 def test_a_disk_of_an_ordinary_adapter_is_a_disk() -> None:
