@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 30.0
 TURNOVERS = 100
 """After so many completions per request that never completed, none of them can be a waiting one."""
-LONG_SECONDS, LONG_TURNOVERS = 300.0, 10
-"""Of a disk that is hardly used: in this time the kernel gives up each request, or completes it."""
+RARE_SECONDS, RARE_TURNOVERS = 60.0, 3
+"""Of a disk that is hardly used: in this time the kernel has given up a request twice (SCSI and
+NVMe: after 30 s), and others that were issued later have completed."""
 _LOG_IMPROBABLE = math.log(1e-6)
 """A series of samples this improbable shows a wrong counter, not what is in flight."""
 _MILLISECOND = 0.001
@@ -177,7 +178,7 @@ def _is_turned_over(window: Counted) -> bool:
     if window.working_seconds >= WINDOW_SECONDS and window.completed >= TURNOVERS * window.floor:
         return True
     elapsed = window.at_seconds - window.since_seconds
-    return elapsed >= LONG_SECONDS and window.completed >= LONG_TURNOVERS * window.floor
+    return elapsed >= RARE_SECONDS and window.completed >= RARE_TURNOVERS * window.floor
 
 
 def _classified(window: Counted, block: BlockIo) -> Counted:

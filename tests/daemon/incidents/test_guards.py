@@ -494,6 +494,27 @@ def test_an_iowarden_that_starts_beside_a_leaked_counter_is_silent() -> None:
     assert "in_flight_leaked" in host.guards("sda")
 
 
+@pytest.mark.parametrize("every", [2, 6, 9])
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_counter_that_leaks_on_a_disk_with_rare_requests_is_known_after_a_minute(
+    every: int, *, hangs: bool
+) -> None:
+    """A request each few seconds is answered at once for 90 s; then it is idle, or hangs."""
+    host = Blocked()
+    disk = host.disks["sda"]
+    host.pass_seconds(30, [], sda=8_000_000)
+    disk.leaked = 1
+    for second in range(90):
+        if second % every == 0:
+            disk.writes, disk.milliseconds = disk.writes + 1, disk.milliseconds + 5
+        host.pass_second()
+    began, disk.in_flight = host.second, int(hangs)
+    host.pass_seconds(60, [task(1), task(2)] if hangs else [task(1, waits_at="")])
+    assert "in_flight_leaked" in host.guards("sda")
+    assert ("DeviceHang" in host.machine.host.names("warning")) is hangs
+    assert not hangs or host.mails()[0][0] - began <= 20
+
+
 @pytest.mark.parametrize("shown", [1, 3])
 def test_a_leak_of_before_the_start_is_silent_while_others_wait_elsewhere(shown: int) -> None:
     """Two reads complete at once, then nothing for minutes; a backup is blocked by another disk."""
