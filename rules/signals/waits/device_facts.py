@@ -280,6 +280,14 @@ def is_at_limit(name: str, view: View) -> bool:
     return any(Guard.VIRTUAL in active.get(one, ()) for one in below & limited)
 
 
+def of_host_and_cause(cause: FreezeCause | None, view: View) -> frozenset[Guard]:
+    """Return the guards of the host, and those that follow from why programs wait."""
+    is_frozen = cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}
+    is_resumed = device.GROUP.state(view.states).device.is_resumed
+    pairs = (Guard.FROZEN, is_frozen), (Guard.SUSPENDED_MACHINE, is_resumed)
+    return guards.of_host(view.inputs).union(guard for guard, holds in pairs if holds)
+
+
 def guarded_seconds(
     name: str, cause: FreezeCause | None, disks: tuple[str, ...], view: View, topology: Topology
 ) -> float:
@@ -288,14 +296,10 @@ def guarded_seconds(
     `disks`: those below it that are the cause. The guards of another one explain nothing then, and
     of several disks the one that is permitted least counts.
     """
-    of_host = guards.of_host(view.inputs)
+    of_host = of_host_and_cause(cause, view)
     if Guard.BOOTING in of_host:
         return math.inf  # sixty services that start at once wait for each other's reads
     watch = device.GROUP.state(view.states)
-    if watch.device.is_resumed:
-        of_host |= {Guard.SUSPENDED_MACHINE}
-    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
-        of_host |= {Guard.FROZEN}
     # Who waits behind a discard, or behind a writer, is harmed: the mail names it.
     behind = {Guard.DISCARDING, Guard.WRITER_ONLY}
     active = {one: own - behind for one, own in watch.guards.items()}

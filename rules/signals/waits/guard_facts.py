@@ -17,9 +17,8 @@ from iowarden.rules.signals.device import device
 from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
 from iowarden.rules.signals.queue import at_limit
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.waits import device_facts, wait_targets
 from iowarden.rules.signals.waits import group as waits
-from iowarden.rules.signals.waits import wait_targets
-from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 from iowarden.rules.signals.waits.storage_call import Purpose
 from iowarden.rules.signals.writeback import bandwidth, waiters, writeback
 
@@ -80,14 +79,12 @@ def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
 
 
 def _of_host(view: View) -> Iterator[Guard]:
-    yield from guards.of_host(view.inputs)
+    yield from device_facts.of_host_and_cause(None, view)
     unwritten = writeback.seen(view)
     if unwritten is not None and unwritten.threshold_drop_ratio >= guards.LOWERED_RATIO:
         yield Guard.LIMIT_LOWERED
     if _is_writer_only(view):
         yield Guard.WRITER_ONLY
-    if device.GROUP.state(view.states).device.is_resumed:
-        yield Guard.SUSPENDED_MACHINE
 
 
 def _is_writer_only(view: View) -> bool:
@@ -110,7 +107,7 @@ def _of_tasks(view: View) -> Iterator[tuple[str, Guard]]:
     topology = None if view.derived is None else view.derived.topology
     harm = waits.GROUP.state(view.states)
     for name, cause in harm.causes.items():
-        if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED} and name in harm.harms:
+        if name in harm.harms and Guard.FROZEN in device_facts.of_host_and_cause(cause, view):
             yield name, Guard.FROZEN
     for wait in harm.polls.waits.values():
         if wait.purpose is Purpose.ELSEWHERE:

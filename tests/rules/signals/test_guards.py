@@ -36,6 +36,24 @@ _FACTS = re.compile(
 _ORDINARY = ("sda", "sdb", "nvme0n1")
 _OF_A_KIND = ("vda", "xvda", "mmcblk0", "mmcblk1", "nbd0", "rbd0", "dm-0", "sr0")
 """Names that only virtual, removable, network or stacked devices have."""
+_MODELS = ("ST4000NM0035", "WDC WD40EFRX", "Samsung SSD 990 PRO", "SEAGATE", "ATA")
+_MODELS_OF_A_KIND = ("QEMU", "QEMU HARDDISK", "Virtual Disk", "VMware", "Msft", "Google", "SanDisk",
+                     "nvme_card-pd", "Amazon Elastic Block Store", "NETAPP")  # fmt: skip
+_DRIVERS = ("ahci", "ata_piix", "nvme")
+_DRIVERS_OF_A_KIND = (
+    "usb-storage",
+    "uas",
+    "virtio_scsi",
+    "storvsc_host",
+    "vmw_pvscsi",
+    "iscsi_tcp",
+)
+_VALUES = {
+    **dict.fromkeys(("device", "disk", "bdi"), (_ORDINARY, _OF_A_KIND)),
+    **dict.fromkeys(("model", "vendor"), (_MODELS, _MODELS_OF_A_KIND)),
+    "driver": (_DRIVERS, _DRIVERS_OF_A_KIND),
+}
+"""Of labels that show what a device is: values of ordinary ones, and of others."""
 _SETTINGS = frozenset({"DirtyWritebackDisabled", "DirtyExpireTooLong"})
 """Alerts about the settings that laptop mode consists of."""
 
@@ -68,14 +86,23 @@ def own_tests(text: str) -> list[str]:
             continue
         found += [word for word in [selector.name] if _FACTS.search(word)]
         for matcher in selector.matchers:
-            if _FACTS.search(matcher.label):
+            if _FACTS.search(matcher.label) or matcher.label in {"rotational", "transport"}:
                 found.append(matcher.label)
             if matcher.label == "__name__" and _FACTS.search(matcher.value):
                 found.append(matcher.value)
-            ordinary = {takes(matcher, disk) for disk in _ORDINARY}
-            if matcher.label in {"device", "disk"} and len(ordinary) == 1:
-                found += [disk for disk in _OF_A_KIND if takes(matcher, disk) not in ordinary]
+            if matcher.label in _VALUES and separates_kinds(matcher, *_VALUES[matcher.label]):
+                found.append(matcher.value)
     return found
+
+
+def separates_kinds(
+    matcher: LabelMatcher, ordinary: tuple[str, ...], of_a_kind: tuple[str, ...]
+) -> bool:
+    """Whether a matcher takes some kinds of devices and others not; one disk's name is no kind."""
+    is_one_name = not re.search(r"[.*+?|\[\]()]", matcher.value)
+    if is_one_name and matcher.value not in of_a_kind:
+        return False
+    return len({takes(matcher, value) for value in (*ordinary, *of_a_kind)}) > 1
 
 
 def test_no_rule_tests_a_guard_by_itself() -> None:
@@ -101,6 +128,12 @@ def test_no_rule_tests_a_guard_by_itself() -> None:
         '{__name__=~"iowarden_device_discard.*"} > 0',
         'iowarden_device_hang_seconds{device!~"vd.*|xvd.*"} > 10',
         'iowarden_device_hang_seconds{device!="mmcblk0"} > 10',
+        'iowarden_device_hang_seconds{device=~"sd.*"} > 10',
+        'iowarden_device_hang_seconds{device=~"sd[a-z]+|nvme.+"} > 10',
+        'iowarden_device_hang_seconds{device=~"dm-.*"} > 10',
+        'a * on (device) group_left () iowarden_disk_info{model=~"QEMU.*|Virtual.*"}',
+        'a unless on (device) iowarden_disk_info{driver="usb-storage"}',
+        'a and on (device) b{vendor!~"Google|Msft"}',
         "a and on () iowarden_clock_uptime_seconds < 120",
     ],
 )
