@@ -1,6 +1,6 @@
 """Limits of control groups that make their tasks wait for storage: io.max and its kin.
 
-Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
+Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high, memory.swap.high) and
 admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst (memory.oom_control: where
 the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them.
 A limit of a slice holds for what is in it; but blkio.throttle only for tasks of that very group,
@@ -37,6 +37,7 @@ _V1_RATES = {
 """By file of version 1, the name that version 2 has for its rate."""
 _NO_LIMIT = "max"
 MEMORY = "memory.high"
+SWAP = "memory.swap.high"
 MAX_DEPTH = 16
 """The innermost groups of a deeper one: programs of a container in a container are in ten."""
 MAX_SIBLINGS = 256
@@ -57,8 +58,8 @@ class GroupLimit(NamedTuple):
     """'8:16'; '' for memory."""
     value: str
     reached: frozenset[str] | None = None
-    """The names of those of its `rates` that its group is at, or MEMORY; None: what the group did
-    cannot be read."""
+    """The names of those of its `rates` that its group is at, of memory its file's; None: what the
+    group did cannot be read."""
 
     @property
     def group(self) -> str:
@@ -213,6 +214,8 @@ def _by_device(root: Machine, group: str, names: Iterable[str]) -> Iterator[Grou
 
 
 def _of_memory(root: Machine, group: str) -> Iterator[GroupLimit]:
-    high = (root.try_read(f"{group}/{MEMORY}") or _NO_LIMIT).strip()
-    if high != _NO_LIMIT:
-        yield GroupLimit(f"{group}/{MEMORY}", "", high)
+    """Yield the limits above which the kernel delays the programs of a group."""
+    for name in (MEMORY, SWAP):
+        high = (root.try_read(f"{group}/{name}") or _NO_LIMIT).strip()
+        if high != _NO_LIMIT:
+            yield GroupLimit(f"{group}/{name}", "", high)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.procfs.cgroup_limits import FULL_RATIO, MEMORY
+from iowarden.collectors.procfs.cgroup_limits import FULL_RATIO, MEMORY, SWAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,11 @@ _V1_COUNTERS = {
     "blkio.throttle.io_service_bytes": {"Read": "rbps", "Write": "wbps"},
     "blkio.throttle.io_serviced": {"Read": "riops", "Write": "wiops"},
 }
-_MEMORY_USED = {MEMORY: "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
+_MEMORY_USED = {
+    MEMORY: "memory.current",
+    SWAP: "memory.swap.current",
+    "memory.limit_in_bytes": "memory.usage_in_bytes",
+}
 
 
 class Use(NamedTuple):
@@ -107,9 +111,9 @@ def reached_rates(limit: GroupLimit, uses: Uses) -> frozenset[str] | None:
 
 
 def reached_memory(root: Machine, limit: GroupLimit) -> frozenset[str] | None:
-    """Return MEMORY if the group of a limit of memory is at it, None if that cannot be read."""
+    """Return the name of the file of a limit of memory if its group is at it, None: not known."""
     name = limit.file.rpartition("/")[2]
     used = (root.try_read(f"{limit.directory}/{_MEMORY_USED[name]}") or "").strip()
     if not used.isdecimal() or not limit.value.isdecimal():
         return None
-    return frozenset({MEMORY} if int(used) >= FULL_RATIO * int(limit.value) else ())
+    return frozenset({name} if int(used) >= FULL_RATIO * int(limit.value) else ())

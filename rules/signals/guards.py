@@ -95,8 +95,9 @@ MEANINGS: Mapping[Guard, Meaning] = {
 
 _CARD = re.compile(r"mmcblk\d+")
 _REMOTE_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
-_VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
-"""Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
+_VIRTUAL_DRIVERS = frozenset({"ibmvscsi", "scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
+"""Source: proc_name in kernel 6.12, ibmvscsi.c, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c,
+vmw_pvscsi.c."""
 _DISCARDS = (
     "blkdev_issue_discard",  # block/blk-lib.c
     "__blkdev_issue_discard",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors.procfs.cgroup_limits import MEMORY, GroupLimit
+from iowarden.collectors.procfs.cgroup_limits import GroupLimit
 from iowarden.collectors.procfs.cgroup_use import (
     Use,
     Uses,
@@ -119,8 +119,9 @@ def test_of_a_group_whose_figures_cannot_be_read_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("file", "used", "expected"),
     [
-        ("memory.high", "memory.current", {MEMORY}),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", {MEMORY}),
+        ("memory.high", "memory.current", {"memory.high"}),
+        ("memory.swap.high", "memory.swap.current", {"memory.swap.high"}),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", {"memory.limit_in_bytes"}),
         ("memory.high", "memory.max", None),
     ],
 )

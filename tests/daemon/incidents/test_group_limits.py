@@ -275,6 +275,18 @@ def test_a_program_above_memory_high_is_told_that_file(used: int | None) -> None
     assert values == (["104857600"] if used else ["104857600", "8589934592"])
 
 
+def test_a_program_that_is_delayed_for_its_swap_is_told_that_limit() -> None:
+    """Its memory is far below memory.high; what it has in swap is above memory.swap.high."""
+    host = limited(f"{SERVICE}/memory.swap.high", "104857600\n", None)
+    files = {"memory.swap.current": "106000000", "memory.high": "8589934592"}
+    files["memory.current"] = "90000000"
+    host.machine.memory.write({f"{SERVICE}/{name}": f"{text}\n" for name, text in files.items()})
+    function = "__mem_cgroup_handle_over_high"
+    host.pass_seconds(40, reports(wait_channel=function, stack=(function, "do_syscall_64")))
+    assert host.cause() == "own limit"
+    assert [limit.file for limit in host.limits()] == [f"{SERVICE}/memory.swap.high"]
+
+
 @pytest.mark.parametrize("function", ["mem_cgroup_oom_synchronize", "mem_cgroup_handle_oom"])
 @pytest.mark.parametrize("at", ["/docker", "/docker/4f2a"])
 def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_limit(

@@ -323,6 +323,7 @@ def test_a_lun_is_known_as_one_once_its_adapter_is() -> None:
         (disk("sda", vendor="NETAPP", model="LUN C-Mode"), hosts(fabric=True)),
         (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc_host")),
         (disk("sda"), hosts("virtio_scsi")),
+        (disk("sda", vendor="AIX", model="VDASD"), hosts("ibmvscsi")),
     ],
 )
 def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(
