@@ -158,7 +158,9 @@ class TaskPolls:
             is_suspected=_is_suspected(engine),
         ):
             due.append(tasks.SOURCE.name)
-        self.is_sweep_wanted = harm.is_followed or _has_phantom_reads(engine)
+        # At a limit no wait is long: who moves the bytes is no victim of it.
+        is_limited = bool(harm.many.limited)
+        self.is_sweep_wanted = harm.is_followed or is_limited or _has_phantom_reads(engine)
         if any(one.source == process_io.SOURCE.name and _has_processes(one) for one in readings):
             self._last_sweep_seconds = now
         if self.is_sweep_due(now, has_backlog=_has_backlog(engine), is_followed=harm.is_followed):

@@ -174,6 +174,22 @@ def test_a_unit_below_its_limit_for_ten_minutes_is_not_mailed_for_it(*, has_figu
     assert host.mails() == []
 
 
+@pytest.mark.parametrize("victims", [0, 3])
+def test_a_unit_that_reads_as_fast_as_it_may_harms_those_who_wait_with_it(victims: int) -> None:
+    """Four threads of a backup at its limit are silent; three others of its unit are mailed."""
+    use = GroupIo(read_bytes_per_second=20 * MIB, reads_per_second=80)
+    host = limited(f"{SERVICE}/io.max", "8:0 rbps=20971520\n", use)
+    for second in range(640):
+        host.disks["sda"].reads += 20 * 256
+        host.disks["sda"].busy_milliseconds += 300
+        host.readers[700] = "backup", second * 20 * MIB
+        counters = (second, 0, second, 0, second * 4096, 0)
+        waiting = reports(4, process=700, start_ticks=1_000, stack=READ_STACK, counters=counters)
+        waiting += reports(4 + victims, stack=READ_STACK, counters=counters)[4:]
+        host.pass_second(waiting)
+    assert bool(host.mails()) is bool(victims)
+
+
 def test_a_limit_for_another_disk_explains_nothing() -> None:
     """io.max names 8:16, where the unit is at its limit, and the program waits for 8:0."""
     use = GroupIo(write_bytes_per_second=MIB)

@@ -42,14 +42,20 @@ def volume() -> Blocked:
     return host
 
 
-def at_cap(host: Blocked, seconds: int, *, tasks: int, jitter: int = 0) -> None:
-    """Let many tasks read from the volume, each in another call at each poll."""
+def at_cap(host: Blocked, seconds: int, *, tasks: int, jitter: int = 0, process: int = 0) -> None:
+    """Let many tasks read from the volume, each in another call at each poll.
+
+    `process`: whose threads they are; 0: of none that reads more than the others.
+    """
     for second in range(seconds):
         load(host, CAP + jitter * (second // 10 % 2), 410, 14)
+        if process:
+            host.readers[process] = "postgres", second * CAP * 4096
         host.pass_second(
             [
                 task(
                     number,
+                    process=process,
                     waits_at="8:16",
                     counters=(second, 0, second, 0, second * 8192, 0),
                     stack=READ_STACK,
@@ -213,6 +219,14 @@ def test_a_swap_storm_in_which_most_polls_fail_is_mailed() -> None:
         host.has_probe = second % 20 < 6
         storm(host, 1)
     assert 60 <= host.mails()[0][0] - began <= 110
+
+
+def test_a_backup_of_many_threads_that_reads_a_volume_at_its_cap_harms_no_other() -> None:
+    """None of their waits is long; what they read shows that they are the load themselves."""
+    host = volume()
+    at_cap(host, 700, tasks=14, process=700)
+    assert host.mails() == []
+    assert "at_limit" in host.guards("vda")
 
 
 @pytest.mark.parametrize(
