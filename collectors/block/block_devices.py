@@ -131,6 +131,9 @@ class Device:
     'non-optimized', which works, 'inaccessible', 'persistent-loss', 'change'
     (nvme/host/multipath.c, nvme_ana_state_names).
     """
+    transport: str | None = None
+    """Of an NVMe drive or path how its controller is attached: 'pcie', 'tcp', 'rdma', 'fc', 'loop'
+    (nvme/host/sysfs.c)."""
 
     @property
     def port_number(self) -> int | None:
@@ -488,6 +491,7 @@ def _device(
         state=_path_state(text("device/state"), text("ana_state"))
         if NVME_PATH.fullmatch(name)
         else None,
+        transport=text("device/transport") if name.startswith("nvme") else None,
     )
 
 

@@ -95,6 +95,8 @@ MEANINGS: Mapping[Guard, Meaning] = {
 
 _CARD = re.compile(r"mmcblk\d+")
 _REMOTE_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
+_REMOTE_TRANSPORTS = frozenset({"tcp", "rdma", "fc"})
+"""Of NVMe over fabrics. Source: kernel, drivers/nvme/host/{tcp,rdma,fc}.c (nvme_ctrl_ops)."""
 _VIRTUAL_DRIVERS = frozenset({"ibmvscsi", "scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
 """Source: proc_name in kernel 6.12, ibmvscsi.c, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c,
 vmw_pvscsi.c."""
@@ -176,7 +178,7 @@ def is_flash_card(device: Device) -> bool:
 
 def is_remote(device: Device) -> bool:
     """Whether the data of a device are at another host."""
-    return bool(_REMOTE_NAME.fullmatch(device.name))
+    return bool(_REMOTE_NAME.fullmatch(device.name)) or device.transport in _REMOTE_TRANSPORTS
 
 
 def is_exchangeable(device: Device) -> bool:

@@ -221,10 +221,12 @@ def test_what_is_no_disk_is_no_leaf(machine: MachineMaker) -> None:
 def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) -> None:
     """With native multipath the kernel links nothing: requests hang at a path, not at the head."""
     state = {"/sys/block/nvme0c1n1/device/state": "connecting\n"}
+    state |= {"/sys/block/nvme0c1n1/device/transport": "tcp\n"}
     files = disk("nvme0n1") | disk("nvme0c0n1") | disk("nvme0c1n1") | state
     topology = read_block(machine(files))
     assert topology.leaves == ("nvme0c0n1", "nvme0c1n1")
     assert topology.devices["nvme0c1n1"].state == "connecting"
+    assert topology.devices["nvme0c1n1"].transport == "tcp"
     assert topology.devices["nvme0n1"].slaves == ("nvme0c0n1", "nvme0c1n1")
     assert topology.devices["nvme0c1n1"].holders == ("nvme0n1",)
 

@@ -322,6 +322,8 @@ def test_a_lun_is_known_as_one_once_its_adapter_is() -> None:
         (disk("sda", vendor="HC", model="HC Volume"), None),
         (disk("sda", vendor="NETAPP", model="LUN C-Mode"), hosts(fabric=True)),
         (disk("sda", vendor="LIO-ORG", model="disk1"), hosts("storvsc_host")),
+        (replace(disk("nvme0n1", model="SPDK bdev Controller"), transport="tcp"), None),
+        (replace(disk("nvme0n1", model="NetApp ONTAP Controller"), transport="fc"), None),
         (disk("sda"), hosts("virtio_scsi")),
         (disk("sda", vendor="AIX", model="VDASD"), hosts("ibmvscsi")),
     ],
