@@ -59,7 +59,7 @@ class GroupLimit(NamedTuple):
     value: str
     reached: frozenset[str] | None = None
     """The names of those of its `rates` that its group is at, of memory its file's; None: what the
-    group did cannot be read."""
+    group did is not known."""
 
     @property
     def group(self) -> str:

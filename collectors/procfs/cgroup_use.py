@@ -23,7 +23,8 @@ AT_LIMIT_RATIO = 0.9
 """A group that does so much of what it may is at its limit: the kernel lets it through in slices of
 100 ms (block/blk-throttle.c, DFL_THROTL_SLICE), and over some seconds that is all it may."""
 MIN_SECONDS, WINDOW_SECONDS, MAX_WINDOW_SECONDS = 4.0, 10.0, 60.0
-"""Over so long at least; usually; and while a few of its requests take longer."""
+"""Over so long at least; usually; and while a few of its requests take longer. Where polls fail it
+is the time between two of them."""
 LARGEST = {"rbps": 1 << 20, "wbps": 1 << 20, "riops": 1, "wiops": 1}
 """What one request may count at once: 256 pages (kernel, linux/bio.h, BIO_MAX_VECS)."""
 WINDOW_REQUESTS = 4
@@ -88,22 +89,23 @@ def _number(text: str) -> int:
 
 
 def reached_rates(limit: GroupLimit, uses: Uses) -> frozenset[str] | None:
-    """Return the rates of a limit that its group is at, None if what it did cannot be read.
+    """Return the rates of a limit that its group is at; None: what it did is not known, or not yet.
 
-    One that has passed nothing on is at no limit yet; nor is one that is known for a moment only.
+    A group that has passed nothing on is at no limit.
     """
     last = uses[-1]
-    if last.counters is None:
+    if last.counters is None or last.at_seconds - uses[0].at_seconds < MIN_SECONDS:
         return None
     reached = set()
     for name, permitted in limit.rates.items():
         largest = LARGEST[name]
         wanted = WINDOW_REQUESTS * largest / permitted if permitted else MAX_WINDOW_SECONDS
         window = min(max(wanted, WINDOW_SECONDS), MAX_WINDOW_SECONDS)
-        first = next(use for use in uses if last.at_seconds - use.at_seconds <= window)
-        elapsed = last.at_seconds - first.at_seconds
-        if first.counters is None or elapsed < MIN_SECONDS:
+        before = [use for use in uses if last.at_seconds - use.at_seconds >= window]
+        first = before[-1] if before else uses[0]
+        if first.counters is None:
             continue
+        elapsed = last.at_seconds - first.at_seconds
         done = last.counters.get(name, 0) - first.counters.get(name, 0)
         if done > 0 and done + largest >= AT_LIMIT_RATIO * permitted * elapsed:
             reached.add(name)

@@ -54,8 +54,10 @@ MIN_SWEEP_SECONDS, FIRST_SWEEPS = 5.0, 2
 """So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
 after it, has to name who moves the bytes."""
 _QUEUED = "iowarden_writeback_queued_bytes"
-LIMITS_SECONDS = 60.0
-"""For so long the limits of a group are known, and a group without a waiting task."""
+LATE_SECONDS = 8
+"""Tasks that are blocked in so many seconds in a row are in the first mail with the next poll."""
+LIMITS_SECONDS, FORGOTTEN_SECONDS = 60.0, 300.0
+"""For so long the limits of a group are known; and a group of which no task waits."""
 _SUSPICIOUS = ("iowarden_device_hang_seconds", "iowarden_device_mapper_suspended_seconds")
 
 
@@ -261,7 +263,7 @@ class TaskPolls:
         self._limits = {
             groups: known
             for groups, known in self._limits.items()
-            if now - known.seen_seconds <= LIMITS_SECONDS
+            if now - known.seen_seconds <= FORGOTTEN_SECONDS
         }
         of_groups: dict[tuple[str, ...], tuple[GroupLimit, ...]] = {}
         uses: dict[tuple[str, str], Uses] = {}
@@ -282,11 +284,14 @@ class TaskPolls:
     def _limits_of(
         self, machine: Machine, groups: tuple[str, ...], now: float
     ) -> tuple[GroupLimit, ...]:
-        """Return the limits of a group, none at the first poll that sees a task of it wait."""
+        """Return the limits of a group, none at the first poll that sees a task of it wait.
+
+        Unless polls have failed, so that tasks have been blocked for long.
+        """
         known = self._limits.get(groups)
-        if known is None:
+        if known is None and self._blocked_seconds < LATE_SECONDS:
             known = _Limits(now)
-        elif now - known.read_seconds > LIMITS_SECONDS:
+        elif known is None or now - known.read_seconds > LIMITS_SECONDS:
             known = _Limits(now, now, read_limits(machine, groups))
         self._limits[groups] = known._replace(seen_seconds=now)
         return known.limits

@@ -174,6 +174,20 @@ def test_a_unit_below_its_limit_for_ten_minutes_is_not_mailed_for_it(*, has_figu
     assert host.mails() == []
 
 
+def test_a_limit_is_named_in_the_first_mail_though_most_polls_fail() -> None:
+    """The probe of a host that crawls answers each 20 s: the first poll is all that it has."""
+    host = limited(f"{SERVICE}/io.max", "8:0 wbps=1048576\n", GroupIo(write_bytes_per_second=MIB))
+    host.pass_seconds(60, [])
+    for second in range(90):
+        host.has_probe = second % 20 == 19
+        written(host, MIB, busy_milliseconds=20)
+        host.pass_second(reports())
+        if host.mails():
+            break
+    assert host.cause() == "own limit"
+    assert [limit.value for limit in host.limits()] == ["wbps=1048576"]
+
+
 @pytest.mark.parametrize("victims", [0, 3])
 def test_a_unit_that_reads_as_fast_as_it_may_harms_those_who_wait_with_it(victims: int) -> None:
     """Four threads of a backup at its limit are silent; three others of its unit are mailed."""
