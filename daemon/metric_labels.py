@@ -281,6 +281,8 @@ device:
     iowarden_freeze_queued_bytes
     iowarden_freeze_reported_times
     iowarden_freeze_seconds
+    iowarden_freeze_blocked_seconds
+    iowarden_freeze_quiet_seconds
     iowarden_freeze_series_seconds
     iowarden_freeze_victims
     iowarden_freeze_write_bytes_per_second

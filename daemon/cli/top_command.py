@@ -76,7 +76,7 @@ _SHARES: Columns[Share] = {
     "rate": lambda s: quantity("_bytes_per_second", s.bytes_per_second),
 }
 _WAITING: Columns[WaitingProgram] = {
-    "at least": lambda w: quantity("_seconds", w.seconds),
+    "at least": lambda w: who_waits.lower_bound(w.seconds),
     "tasks": lambda w: str(w.tasks),
     "program": lambda w: w.program,
     "unit": lambda w: w.unit,

@@ -15,7 +15,7 @@ from iowarden.rules.events import hung
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import measurements, why
 from iowarden.rules.notices.courses import Courses
-from iowarden.rules.notices.measurements import Measured
+from iowarden.rules.notices.measurements import Measured, RuleThreshold
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class IncidentContext:
     def measured(self, alerts: list[Alert], now: float) -> Measured:
         """Return the current samples behind alerts, with their thresholds and courses."""
         rules = self.engine.rules
-        compared: dict[str, float] = {}
+        compared: dict[str, RuleThreshold] = {}
         for alert in alerts:
             compared |= measurements.numbers(rules.expression(alert))
 

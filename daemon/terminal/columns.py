@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import quantity, spelled
+from iowarden.rules.notices.who_waits import lower_bound
+from iowarden.rules.quantity import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def of_waiting(now: float) -> Columns[WaitingLine]:
         "tasks": lambda w: str(w.tasks),
         "call": lambda w: w.call,
         "file": lambda w: w.file,
-        "at least": lambda w: quantity("_seconds", w.seconds),
+        "at least": lambda w: lower_bound(w.seconds),
         "when": lambda w: "now" if w.waits_now else since_text(w.seen_seconds, now),
         "because of": lambda w: w.because or w.cause,
     }

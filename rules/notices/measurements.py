@@ -64,6 +64,27 @@ _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
 _NOTHING_AT_ZERO = frozenset({"iowarden_freeze_seconds", "iowarden_freeze_victims"})
 """Lower bounds: where programs are blocked in another call at each poll, 0 means nothing."""
+NONE_NOW = "none now"
+"""Such a value, of what was more when its alert began."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleThreshold:
+    """A number that a rule compares a metric with.
+
+    `is_above`: it fires above it, else below. `is_alternative`: it is in one of several criteria
+    (`or`), and may not be why the alert fires.
+    """
+
+    number: float
+    is_above: bool
+    is_alternative: bool = False
+
+    def concerns(self, value: float) -> bool:
+        """Whether an alert about this value can be due to the threshold."""
+        if not self.is_alternative:
+            return True
+        return value >= self.number if self.is_above else value <= self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +94,7 @@ class Measured:
     samples: Sequence[Sample] = ()
     last: Callable[[str], Iterable[Sample]] = lambda _: ()
     """The newest samples of a metric."""
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, RuleThreshold] = field(default_factory=dict)
     """Thresholds that the alerts' own rules have as numbers, by metric."""
     course: Callable[[Sample, float | None], Course | None] = lambda *_: None
     """The last 15 minutes of a sample's series, with its threshold."""
@@ -102,23 +123,34 @@ def is_metric(line: Evidence) -> bool:
 
 
 @cache
-def numbers(expression: str) -> Mapping[str, float]:
-    """Return the numbers that an expression compares metrics with, without 0 and ambiguous ones."""
-    found: dict[str, set[float]] = {}
+def numbers(expression: str) -> Mapping[str, RuleThreshold]:
+    """Return the numbers that an expression compares metrics with, without 0 and ambiguous ones.
 
-    def walk(node: Node) -> None:
+    What `unless` excludes is no threshold.
+    """
+    found: dict[str, set[RuleThreshold]] = {}
+
+    def walk(node: Node, *, is_alternative: bool = False) -> None:
         match node:
             case Binary(operator=operator, left=Selector(name=name), right=Number(value=value)):
                 if operator in _ORDERS and name:
-                    found.setdefault(name, set()).add(value)
-        for child in children(node):
-            walk(child)
+                    above = _ORDERS[operator] == ">"
+                    found.setdefault(name, set()).add(RuleThreshold(value, above, is_alternative))
+            case Binary(operator="or", left=left, right=right):
+                walk(left, is_alternative=True)
+                walk(right, is_alternative=True)
+            case Binary(operator="unless", left=left):
+                walk(left, is_alternative=is_alternative)
+            case _:
+                for child in children(node):
+                    walk(child, is_alternative=is_alternative)
 
     try:
         walk(parse(expression))
     except PromqlError:  # it was loaded, so it is right; a rule of a newer grammar has none
         return {}
-    return {name: min(values) for name, values in found.items() if len(values) == 1 if any(values)}
+    single = {name: min(these, key=lambda one: one.number) for name, these in found.items()}
+    return {name: one for name, one in single.items() if len(found[name]) == 1 and one.number}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +228,8 @@ def _item(
     metric, labels, value = sample
     own_labels = dict(labels)
     text, without = value_text(metric, value), set[str]()
+    if metric in _NOTHING_AT_ZERO and not value:
+        text = NONE_NOW
     if "state" in own_labels and metric.endswith("_state"):
         text, without = own_labels["state"], {"state"}
     if text == "yes" and (reasons := [label for label in REASONS if label in own_labels]):
@@ -232,10 +266,12 @@ def _limit(
                 value = None if metric in NO_COURSE_THRESHOLD else other[2]
                 text = named[1].format(value_text(named[0], other[2])) if other[2] else ""
                 return other, text, value
-    number = measured.numbers.get(metric)
-    if number is None or (number == 1 and not metric.endswith("_ratio")):
+    own = measured.numbers.get(metric)
+    if own is None or not own.concerns(sample[2]):
         return None
-    return None, f", threshold {value_text(metric, number)}", number
+    if own.number == 1 and not metric.endswith("_ratio"):
+        return None
+    return None, f", threshold {value_text(metric, own.number)}", own.number
 
 
 def _belongs(labels: Labels, own: Mapping[str, str], severity: Severity) -> bool:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import GONE_OR_FAILED, SHORT, TIMED, TOO_FEW_MEMBERS, Fault, Layer
+from iowarden.rules.faults import (
+    GONE_OR_FAILED,
+    HARMS,
+    SHORT,
+    TIMED,
+    TOO_FEW_MEMBERS,
+    Fault,
+    Layer,
+)
 from iowarden.rules.notice import ENDS, Reason
 from iowarden.rules.notices.mail import disk, order
 from iowarden.rules.topology.device_identity import ADAPTER
@@ -88,11 +96,12 @@ def _summary(
 def _as_reported(member: IncidentMember, incident: Incident) -> str:
     """Return the summary that the mails had of what ended: its last value is that of the end.
 
-    Of what is measured in seconds the last value is how long it lasted.
+    Of what is measured in seconds the last value is how long it lasted, also of blocked programs.
     """
     reports = (each.reported for each in incident.faults if each.fact == member.fact)
     said = next((report.summary for report in reports if report is not None), "")
-    return member.summary if member.name in TIMED or not said else said
+    is_last = member.name in TIMED | HARMS
+    return member.summary if is_last or not said else said
 
 
 def _titled(

@@ -150,12 +150,17 @@ def _waits(program: WaitingProgram) -> str:
     return f"{tasks}{program.program} ({details}){call}{file}{lasted}"
 
 
+def lower_bound(seconds: float) -> str:
+    """Return how long a wait has lasted at least; '' if one poll alone saw it."""
+    return duration(seconds) if seconds >= 1.0 else ""
+
+
 def _lasted(seconds: float, max_seconds: float) -> str:
     """Return how long a wait has lasted, as far as it is known; '' if one poll alone saw it.
 
     Thresholds compare the upper bound: a short wait has both.
     """
-    if seconds < 1.0:
+    if not lower_bound(seconds):
         return ""
     if seconds < MAX_BOUNDS_SECONDS and max_seconds >= seconds + 1.0:
         return f", for {duration(seconds)} to {duration(max_seconds)}"

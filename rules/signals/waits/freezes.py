@@ -101,19 +101,28 @@ class Series:
     """The largest number of freezes that is news."""
     reported_seconds: float = 0.0
     """When it had so many."""
+    earlier_seconds: float = 0.0
+    """How long the freezes lasted that are no longer in `freezes`."""
+
+    @property
+    def blocked_seconds(self) -> float:
+        """Return for how long programs were blocked since the series began."""
+        return self.earlier_seconds + sum(freeze.max_seconds for freeze in self.freezes)
 
     def with_another(self, freeze: Freeze) -> Series:
         """Return the series with one more freeze, which goes on."""
-        freezes, times = (*self.freezes, freeze)[-MAX_REMEMBERED:], self.times + 1
+        freezes, times = (*self.freezes, freeze), self.times + 1
+        dropped = sum(each.max_seconds for each in freezes[:-MAX_REMEMBERED])
         step, now = _reported(times), freeze.last_seconds
         is_soon = step > RHYTHM_TIMES and now - self.reported_seconds < RHYTHM_SECONDS
         if is_soon or step <= self.reported_times:
             step, now = self.reported_times, self.reported_seconds
         return replace(
             self,
-            freezes=freezes,
+            freezes=freezes[-MAX_REMEMBERED:],
             times=times,
             is_frozen=True,
+            earlier_seconds=self.earlier_seconds + dropped,
             reported_times=step,
             reported_seconds=now,
         )
@@ -145,19 +154,22 @@ NO_FREEZES = DeviceFreezes()
 
 def stored(series: Series) -> tuple[tuple[float, float], ...]:
     """Return a series as pairs that begin with a time, to be stored over a restart."""
+    kept = series.freezes[-MAX_STORED:]
+    earlier_seconds = series.blocked_seconds - sum(freeze.max_seconds for freeze in kept)
     return (
         (series.since_seconds, float(series.times)),
         (series.since_seconds, float(series.level)),
         (series.since_seconds, float(series.is_frozen)),
-        *((freeze.began_seconds, freeze.max_seconds) for freeze in series.freezes[-MAX_STORED:]),
+        (series.since_seconds, earlier_seconds),
+        *((freeze.began_seconds, freeze.max_seconds) for freeze in kept),
     )
 
 
 def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
     """Return the series of `stored`, whose last freeze may go on; None for other pairs."""
-    if len(pairs) < 4:
+    if len(pairs) < 5:
         return None
-    (since, times), (_, level), (_, is_frozen), *freezes = pairs
+    (since, times), (_, level), (_, is_frozen), (_, earlier_seconds), *freezes = pairs
     return Series(
         tuple(Freeze(began, began + length, length, 1) for began, length in freezes),
         int(times),
@@ -166,6 +178,7 @@ def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
         level=Level(int(level)),
         reported_times=_reported(int(times)),
         reported_seconds=sum(freezes[-1]),
+        earlier_seconds=earlier_seconds,
     )
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
+    from iowarden.rules.signals.waits.freezes import Series
     from iowarden.rules.signals.waits.many_waits import ManyWaits
     from iowarden.rules.signals.waits.waits import Wait
 
@@ -64,6 +65,8 @@ _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
 _MAX_SECONDS, _SERIES_SECONDS = "iowarden_freeze_max_seconds", "iowarden_freeze_series_seconds"
 MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
+_BLOCKED_SECONDS = "iowarden_freeze_blocked_seconds"
+_QUIET_SECONDS = "iowarden_freeze_quiet_seconds"
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
 _SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
@@ -102,6 +105,8 @@ class HarmState:
     queued: Mapping[str, float] = field(default_factory=dict)
     """By device that a task waited for at the last poll: the most unwritten data of the host, in
     bytes, since the first of such polls in a row."""
+    max_queued: Mapping[str, float] = field(default_factory=dict)
+    """The same of the last such polls, by device with an open series of freezes."""
     carried: frozenset[str] = frozenset()
     """Devices whose cause is that of the freeze before, the present one being too young."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
@@ -250,6 +255,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
             devices[name] = after
     known, of_causes = {**state.causes, **found.causes}, {**state.disks, **found.disks}
     limits = {**state.limits, **found.limits}
+    max_queued = {**state.max_queued, **found.queued}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in found.causes}}
     lengths = _victims_lengths(state, ended)
     return replace(
@@ -262,6 +268,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         disks={name: own for name, own in of_causes.items() if name in devices},
         speeds=found.speeds,
         queued=found.queued,
+        max_queued={name: most for name, most in max_queued.items() if name in devices},
         carried=frozenset(found.carried),
         many=found.many,
         limits={name: some for name, some in limits.items() if some and name in devices},
@@ -526,6 +533,8 @@ def samples(state: HarmState, now: float) -> list[Sample]:
             (_SECONDS, labels, round(longest, DIGITS)),
             (_MAX_SECONDS, labels, round(at_most, DIGITS)),
             (_SERIES_SECONDS, labels, round(now - freezes.series.since_seconds, DIGITS)),
+            (_BLOCKED_SECONDS, labels, round(freezes.series.blocked_seconds, DIGITS)),
+            (_QUIET_SECONDS, labels, round(_quiet_seconds(freezes.series, now), DIGITS)),
             (_VICTIMS, labels, float(len(followed(victims)))),
             (_LEVEL, labels, float(freezes.series.level)),
             (_TIMES, labels, float(freezes.series.reported_times)),
@@ -536,10 +545,14 @@ def samples(state: HarmState, now: float) -> list[Sample]:
     return result + _histogram(state)
 
 
+def _quiet_seconds(series: Series, now: float) -> float:
+    return 0.0 if series.is_frozen else now - series.freezes[-1].last_seconds
+
+
 def _max_queued_bytes(state: HarmState, name: str) -> float | None:
     """Return the most unwritten data since programs wait for a device, if they wait for that."""
     is_backlog = state.causes.get(name) is FreezeCause.BACKLOG
-    return state.queued.get(name) if is_backlog else None
+    return state.max_queued.get(name) if is_backlog else None
 
 
 def _present(metric: str, labels: Labels, value: float | None) -> list[Sample]:
@@ -616,6 +629,16 @@ GROUP: SignalGroup[HarmState] = SignalGroup(
             _SERIES_SECONDS,
             "gauge",
             "Seconds since the first of the freezes of this device that belong together began.",
+        ),
+        Family(
+            _BLOCKED_SECONDS,
+            "gauge",
+            "Seconds in which programs were blocked since the series of freezes began.",
+        ),
+        Family(
+            _QUIET_SECONDS,
+            "gauge",
+            "Seconds since the last freeze of the series ended, 0 while programs are blocked.",
         ),
         Family(_VICTIMS, "gauge", "Tasks that wait for this device and are not the cause."),
         Family(

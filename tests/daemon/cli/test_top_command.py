@@ -17,6 +17,7 @@ from iowarden.daemon.cli.top_command import as_data, sections
 from iowarden.daemon.terminal.console import Table, columns
 from iowarden.rules import io_usage
 from iowarden.rules.io_usage import IoReading
+from iowarden.rules.notices.who_waits import WaitingProgram
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,3 +133,17 @@ def test_json_has_all_of_it() -> None:
     }
     assert ALONE is not None
     assert as_data(ALONE)["writers"] is None
+
+
+def test_a_wait_that_one_poll_alone_saw_has_no_age() -> None:
+    """It may be of this moment: 'at least 0 s' says nothing."""
+    waits = [
+        WaitingProgram(name, "", 812, 1, "fsync", "/srv/a", "8:0", seconds, seconds + 2.0)
+        for name, seconds in (("postgres", 24.0), ("nginx", 0.0))
+    ]
+    (table,) = (
+        one
+        for one in sections(FOUND, waits)
+        if not isinstance(one, str) and one.columns[0] == "at least"
+    )
+    assert [cells[0] for cells in table.rows] == ["24 s", ""]

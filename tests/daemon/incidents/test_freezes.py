@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
+from support.simulation import START
 
+from iowarden.rules.notice import Reason
+from iowarden.rules.notices import report
 from iowarden.rules.signals.waits import group
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 from iowarden.rules.signals.waits.wait_targets import HOST
@@ -236,3 +240,26 @@ def test_a_removable_disk_whose_copy_waits_16_s_is_silent() -> None:
     for _ in range(30):
         machine.pass_second((), queued=0)
     assert machine.subjects() == []
+
+
+@pytest.mark.parametrize("minutes", [1, 4])
+def test_the_mail_about_the_end_says_how_long_programs_were_blocked(
+    server: Server, minutes: int
+) -> None:
+    """20 s of each minute: their sum, and not the 12 s of the first mail or the open incident."""
+    server.freeze_each_minute(minutes, lambda n: [backend(i, n) for i in range(25)])
+    for _ in range(900):
+        server.pass_second((), queued=3_000_000, speed=1_000_000)
+    last = server.machine.host.mails[-1].due
+    notice = report.notice(last, report.Sources(float, START, (), None))
+    blocked = re.fullmatch(
+        r"was: programs blocked: 2\.98GiB were queued(, 3 times or more)?, for (.*) in all, and not"
+        r" in the last 9m 5\ds",
+        notice.summary,
+    )
+    assert last.reason is Reason.RESOLVED
+    assert blocked is not None, notice.summary
+    assert (
+        blocked[2]
+        in {1: {"18s", "20s"}, 4: {"1m 12s", "1m 14s", "1m 16s", "1m 18s", "1m 20s"}}[minutes]
+    )

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.rules.notice import Evidence
-from iowarden.rules.notices.measurements import Measured, measurements, numbers, stored
+from iowarden.rules.notices.measurements import (
+    Measured,
+    RuleThreshold,
+    measurements,
+    numbers,
+    stored,
+)
 from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
 from iowarden.rules.quantity import duration, size, spelled, spelled_advice
 from iowarden.rules.rulefile.humanize import humanize1024, humanize_duration
@@ -29,7 +35,7 @@ def told(
     *,
     of: str = "host",
     last: Iterable[Sample] = (),
-    limits: Mapping[str, float] | None = None,
+    limits: Mapping[str, RuleThreshold] | None = None,
 ) -> tuple[list[Measurement], list[Evidence]]:
     """Return the measurements of a critical mail, and the other lines."""
     known = list(last)
@@ -74,6 +80,15 @@ def test_a_value_that_is_still_the_same_is_given_once() -> None:
     assert (line.text, line.before) == ("tasks blocked: 4", None)
 
 
+def test_programs_that_are_no_longer_blocked_were_not_blocked_for_at_least_0_s() -> None:
+    """A lower bound of nothing is no measurement; that they were blocked is one."""
+    blocked = ("iowarden_freeze_seconds", SDA, 0.0)
+    (line,), _ = told([blocked], stored([("iowarden_freeze_seconds", SDA, 24.0)], 900.0), of="sda")
+    assert line.text == "programs blocked for at least: none now"
+    assert line.before == Evidence(900.0, "iowarden_freeze_seconds", "24 s")
+    assert told([blocked], of="sda") == ([], [])
+
+
 def test_the_threshold_is_that_of_the_mails_severity() -> None:
     """A hang is a warning after 10 s and critical after 30 s."""
     hang = "iowarden_device_hang_seconds"
@@ -88,17 +103,27 @@ def test_the_threshold_is_that_of_the_mails_severity() -> None:
 
 def test_a_users_rule_has_its_own_threshold() -> None:
     """What an expression compares a metric with is the threshold, if it is one number."""
-    assert numbers("node_load1 > 20") == {"node_load1": 20.0}
+    assert numbers("node_load1 > 20") == {"node_load1": RuleThreshold(20.0, is_above=True)}
     assert numbers("a_b >= 5 and on () (c_d < 0.25 or e_f > bool 7)") == {
-        "a_b": 5.0,
-        "c_d": 0.25,
-        "e_f": 7.0,
+        "a_b": RuleThreshold(5.0, is_above=True),
+        "c_d": RuleThreshold(0.25, is_above=False, is_alternative=True),
+        "e_f": RuleThreshold(7.0, is_above=True, is_alternative=True),
     }
+    assert numbers("a_b > 2 unless c_d > 5").keys() == {"a_b"}
     assert numbers("a_b > 5 or a_b > 9") == {}
     assert numbers("a_b > 0") == {}
     assert numbers("") == {}
-    (line,), _ = told([("node_load1", (), 23.5)], limits={"node_load1": 20.0})
+    (line,), _ = told([("node_load1", (), 23.5)], limits=numbers("node_load1 > 20"))
     assert line.text == "node_load1: 23.5, threshold 20"
+
+
+def test_a_threshold_of_another_criterion_is_not_given() -> None:
+    """A volume that is suspended for 35 s while its programs wait: 2 minutes are without these."""
+    metric = "iowarden_device_mapper_suspended_seconds"
+    limits = numbers(f"waited_for_seconds or ({metric} >= 120 and on () blocked >= 8)")
+    for seconds, text in ((35.0, "35 s"), (130.0, "2 min 10 s, threshold 2 min")):
+        (line,), _ = told([(metric, SDA, seconds)], of="sda", limits=limits)
+        assert line.text == f"mapper suspended: {text}"
 
 
 def test_devices_with_the_same_value_share_a_line() -> None:
