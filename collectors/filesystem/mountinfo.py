@@ -108,7 +108,8 @@ _EMERGENCY = frozenset({"emergency_ro", "shutdown"})
 _ESCAPE = lazy_pattern(r"\\([0-7]{3})")
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Return a name without the kernel's octal escapes."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
 
 
@@ -133,10 +134,10 @@ def parse_mountinfo(text: str, path: str = PATH) -> tuple[Mount, ...]:
         mounts.append(
             Mount(
                 device_number=words[2],
-                source=_unescaped(source),
-                root=_unescaped(words[3]),
-                mount_point=_unescaped(words[4]),
-                kind=_unescaped(kind),
+                source=unescaped(source),
+                root=unescaped(words[3]),
+                mount_point=unescaped(words[4]),
+                kind=unescaped(kind),
                 options=tuple(words[5].split(",")),
                 super_options=tuple(super_options.split(",")),
             )
@@ -154,7 +155,7 @@ def parse_fstab(text: str) -> dict[str, tuple[str, ...]]:
         words = line.split()
         if len(words) < 3 or words[0].startswith("#") or not words[1].startswith("/"):
             continue
-        mount_point = _unescaped(words[1]).rstrip("/") or "/"
+        mount_point = unescaped(words[1]).rstrip("/") or "/"
         options = words[3] if len(words) > 3 else "defaults"
         wanted[mount_point] = tuple(options.split(","))
     return wanted

@@ -68,6 +68,9 @@ _VIRTUAL = frozenset(
     " ramfs securityfs sysfs tmpfs tracefs".split()
 )
 """Types of file systems that are on no device and on no server."""
+_UPPER, _LOWER = "upperdir=", "lowerdir="
+"""Where an overlay writes, and where it reads what was not written. Source: kernel,
+filesystems/overlayfs.rst."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -273,18 +276,32 @@ class _Details:
         number = next(
             (line.split()[1] for line in opened.splitlines() if line.startswith("mnt_id:\t")), ""
         )
-        mount = self._mounts(root, status).get(number)
+        mount = self._mounts(root, f"{_DIRECTORY}/{status.process}").get(number)
         if mount is None:
             return path, "", ""
+        point = mount.mount_point
+        if (directory := _directory_below(mount)) is not None:
+            below = self._mount_of(root, directory)
+            if below is None:
+                return path, "", ""
+            mount = below
         if mount.kind in _VIRTUAL:
             return path, path if path.startswith("/dev/") else "", ""
         # btrfs has a number that belongs to no device.
         is_device = not mount.device_number.startswith("0:")
-        return path, mount.device_number if is_device else mount.source, mount.mount_point
+        return path, mount.device_number if is_device else mount.source, point
 
-    def _mounts(self, root: Machine, status: TaskStatus) -> dict[str, Mount]:
+    def _mount_of(self, root: Machine, directory: str) -> Mount | None:
+        """Return the mount of the host that has a directory, None if it is not known."""
+        mounts = self._mounts(root, f"{_DIRECTORY}/1").values()
+        above = [each for each in mounts if _is_below(directory, each.mount_point)]
+        # Of several at one mount point the last one hides the others.
+        found = max(above, key=lambda each: len(each.mount_point), default=None)
+        same = [each for each in above if found and each.mount_point == found.mount_point]
+        return same[-1] if same and _directory_below(same[-1]) is None else None
+
+    def _mounts(self, root: Machine, process: str) -> dict[str, Mount]:
         """Return the mounts that a process sees, by their ID."""
-        process = f"{_DIRECTORY}/{status.process}"
         namespace = root.try_link(f"{process}/ns/mnt") or process
         if namespace not in self._tables:
             lines = (root.try_read(f"{process}/mountinfo") or "").splitlines()
@@ -294,6 +311,30 @@ class _Details:
                 for mount in mountinfo.parse_mountinfo(line)
             }
         return self._tables[namespace]
+
+
+def _directory_below(mount: Mount) -> str | None:
+    """Return the directory in which a stacked file system keeps its files, None: it is none.
+
+    That is a directory of who mounted it: of the host, for the containers of docker, containerd and
+    podman. An overlay that is read-only has lower directories alone, a relative one is not known.
+    Source: kernel, fs/overlayfs/params.c (ovl_show_options), fs/ecryptfs/main.c.
+    """
+    if mount.kind == "ecryptfs":
+        return mount.source
+    if mount.kind != "overlay":
+        return None
+    for name in (_UPPER, _LOWER):
+        for option in mount.super_options:
+            if option.startswith(name):
+                return mountinfo.unescaped(option.removeprefix(name)).partition(":")[0]
+    return ""
+
+
+def _is_below(directory: str, mount_point: str) -> bool:
+    return directory.startswith("/") and f"{directory}/".startswith(
+        mount_point if mount_point == "/" else f"{mount_point}/"
+    )
 
 
 def _group(root: Machine, status: TaskStatus) -> str:

@@ -127,6 +127,40 @@ def test_the_file_says_on_what_a_task_waits(
     assert (task.file, task.waits_at, task.mount) == expected
 
 
+OVERLAY = (
+    "600 500 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/A:/b"
+    ",upperdir=/var/lib/docker/overlay2/c1/diff,workdir=/var/lib/docker/overlay2/c1/work\n"
+    "601 600 0:51 / /image ro - overlay overlay ro,lowerdir=/var/lib/docker/overlay2/l/A:/b\n"
+    "602 600 0:52 / /p rw - overlay overlay rw,lowerdir=l/A,upperdir=c1/diff,workdir=c1/work\n"
+    "603 600 0:53 / /home/u rw - ecryptfs /home/.ecryptfs/u rw\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mount", "device", "point"),
+    [
+        ("600", "8:33", "/"),
+        ("601", "8:33", "/image"),
+        ("602", "", ""),
+        ("603", "8:2", "/home/u"),
+    ],
+    ids=["container", "image that is read-only", "relative to another directory", "ecryptfs"],
+)
+def test_a_file_of_a_container_is_on_the_disk_of_its_overlay(
+    tmp_path: Path, mount: str, device: str, point: str
+) -> None:
+    """The overlay itself has no device: 'overlay' would be the same one for all containers."""
+    add(tmp_path, 812, mountinfo=OVERLAY, fdinfo_5=f"pos:\t0\nmnt_id:\t{mount}\n")
+    add(
+        tmp_path,
+        1,
+        stat=stat(1, "systemd", "S"),
+        mountinfo=f"{MOUNTS}50 25 8:33 / /var/lib/docker rw - xfs /dev/sdc1 rw\n",
+    )
+    (task,) = read_waiting_tasks(Machine(str(tmp_path))).tasks
+    assert (task.waits_at, task.mount) == (device, point)
+
+
 class Locked(Machine):
     """A machine with files whose reads wait until the test ends, as for exec_update_lock."""
 
