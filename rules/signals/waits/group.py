@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.guards import requests_discard
-from iowarden.rules.signals.signal import DIGITS, SignalGroup
-from iowarden.rules.signals.waits import device_facts, load, many_waits
+from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.waits import device_facts, freeze_series, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     BLAMES_DEVICE,
     NOT_BY_LOAD,
@@ -39,7 +39,7 @@ from iowarden.rules.signals.waits.freezes import (
 from iowarden.rules.signals.waits.harm import Harm, followed, harm
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
-from iowarden.rules.signals.waits.wait_targets import waits_by_device
+from iowarden.rules.signals.waits.wait_targets import is_server, waits_by_device
 from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
@@ -49,28 +49,16 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
-    from iowarden.rules.signals.waits.freezes import Series
     from iowarden.rules.signals.waits.many_waits import ManyWaits
     from iowarden.rules.signals.waits.waits import Wait
 
-BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
-
-_SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
-_MAX_SECONDS, _SERIES_SECONDS = "iowarden_freeze_max_seconds", "iowarden_freeze_series_seconds"
 MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
-_BLOCKED_SECONDS = "iowarden_freeze_blocked_seconds"
-_QUIET_SECONDS = "iowarden_freeze_quiet_seconds"
-_LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
-_CAUSE = "iowarden_freeze_cause"
-_SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
-_HISTOGRAM = "iowarden_storage_wait_seconds"
 _SEEN = "iowarden_storage_waits_seen"
 SEEN_SECONDS = 30.0
 """A writer is not blocked at each poll."""
@@ -109,7 +97,7 @@ class HarmState:
     """The same of the last such polls, by device with an open series of freezes."""
     carried: frozenset[str] = frozenset()
     """Devices whose cause is that of the freeze before, the present one being too young."""
-    ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
+    ended_waits: tuple[int, ...] = (0,) * len(freeze_series.BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
     """When a poll last saw, with its system call, a task that waits for storage."""
@@ -171,18 +159,20 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     if state.devices and inputs.uptime_seconds:
         state = since_boot(state, now - inputs.uptime_seconds)
     if tasks.boot_seconds and tasks.boot_seconds == state.poll_boot_seconds:
-        return state, samples(state, now)  # a recording returns one poll until the next
+        return state, freeze_series.samples(
+            state, now
+        )  # a recording returns one poll until the next
     if tasks.boot_seconds != state.poll_boot_seconds:
         state = replace(state, poll_boot_seconds=tasks.boot_seconds)
     if not (tasks.tasks or tasks.unseen or state.polls.waits or state.devices):
         polls = Polls(last_seconds=now) if tasks.boot_seconds else NO_POLLS
         if polls != state.polls:
             state = replace(state, polls=polls)
-        return state, _histogram(state)
+        return state, freeze_series.histogram(state)
     if tasks.unseen:
-        return replace(state, polls=NO_POLLS, harms={}), _histogram(state)
+        return replace(state, polls=NO_POLLS, harms={}), freeze_series.histogram(state)
     state = _polled(state, view, view.derived.topology)
-    return state, samples(state, now)
+    return state, freeze_series.samples(state, now)
 
 
 def since_boot(state: HarmState, boot_seconds: float) -> HarmState:
@@ -274,7 +264,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         limits={name: some for name, some in limits.items() if some and name in devices},
         ended_waits=tuple(
             count + sum(length <= limit for length in lengths)
-            for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
+            for count, limit in zip(state.ended_waits, freeze_series.BUCKETS_SECONDS, strict=True)
         ),
         ended_seconds=state.ended_seconds + sum(lengths),
     )
@@ -477,9 +467,14 @@ def _harm(
     if before is not None:
         read, written = load.difference(before, state.moved[-1], leaves)
         completed = float(read + written)
+        if is_server(name):  # which takes what is no longer queued, and no local disk wrote
+            queued_before, queued_now = state.queued.get(name, 0.0), _queued_bytes(view) or 0.0
+            completed = max(queued_before - queued_now - written, 0.0)
+            written = int(completed)
         speed = written / (state.moved[-1].at_seconds - before.at_seconds)
     best = no_progress.GROUP.state(view.states).best
-    rates = [max((rate for _, rate in best[leaf]), default=0.0) for leaf in leaves & best.keys()]
+    own = frozenset() if is_server(name) else leaves & best.keys()
+    rates = [max((rate for _, rate in best[leaf]), default=0.0) for leaf in own]
     # The best speed of a disk that had little to do is less than it is capable of.
     is_faulty = facts.hanging or facts.slow or facts.starved
     capable = max(sum(rates), device_facts.WELL_BYTES_PER_SECOND if is_faulty else 0.0)
@@ -519,68 +514,6 @@ def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:
     ]
 
 
-def samples(state: HarmState, now: float) -> list[Sample]:
-    """Return the series of every device with an open series of freezes, and the histogram."""
-    result: list[Sample] = []
-    for name, freezes in sorted(state.devices.items()):
-        if freezes.series is None:
-            continue
-        victims = state.harms[name].victims if name in state.harms else ()
-        longest = max((victim.min_seconds for victim in victims), default=0.0)
-        at_most = max((victim.max_seconds for victim in victims), default=0.0)
-        labels = (("device", name),)
-        result += [
-            (_SECONDS, labels, round(longest, DIGITS)),
-            (_MAX_SECONDS, labels, round(at_most, DIGITS)),
-            (_SERIES_SECONDS, labels, round(now - freezes.series.since_seconds, DIGITS)),
-            (_BLOCKED_SECONDS, labels, round(freezes.series.blocked_seconds, DIGITS)),
-            (_QUIET_SECONDS, labels, round(_quiet_seconds(freezes.series, now), DIGITS)),
-            (_VICTIMS, labels, float(len(followed(victims)))),
-            (_LEVEL, labels, float(freezes.series.level)),
-            (_TIMES, labels, float(freezes.series.reported_times)),
-            (_CAUSE, _cause_labels(state, name), 1.0),
-            *_present(_SPEED, labels, state.speeds.get(name)),
-            *_present(_QUEUED, labels, _max_queued_bytes(state, name)),
-        ]
-    return result + _histogram(state)
-
-
-def _quiet_seconds(series: Series, now: float) -> float:
-    return 0.0 if series.is_frozen else now - series.freezes[-1].last_seconds
-
-
-def _max_queued_bytes(state: HarmState, name: str) -> float | None:
-    """Return the most unwritten data since programs wait for a device, if they wait for that."""
-    is_backlog = state.causes.get(name) is FreezeCause.BACKLOG
-    return state.max_queued.get(name) if is_backlog else None
-
-
-def _present(metric: str, labels: Labels, value: float | None) -> list[Sample]:
-    return [(metric, labels, value)] if value else []
-
-
-def _cause_labels(state: HarmState, name: str) -> Labels:
-    cause, disks = state.causes.get(name, FreezeCause.UNKNOWN).value, state.disks.get(name, ())
-    # One disk of several is to blame; where all are, or it is the device itself, nothing is added.
-    of_disk = (("disk", disks[0]),) if len(disks) == 1 and disks[0] != name else ()
-    return (("cause", cause), ("device", name), *of_disk)
-
-
-def _histogram(state: HarmState) -> list[Sample]:
-    """Return how many waits have ended since the start; a restart resets them, as a counter."""
-    result: list[Sample] = [
-        (f"{_HISTOGRAM}_bucket", (("le", _limit_text(limit)),), float(count))
-        for limit, count in zip(BUCKETS_SECONDS, state.ended_waits, strict=True)
-    ]
-    result.append((f"{_HISTOGRAM}_count", (), float(state.ended_waits[-1])))
-    result.append((f"{_HISTOGRAM}_sum", (), round(state.ended_seconds, DIGITS)))
-    return result
-
-
-def _limit_text(limit: float) -> str:
-    return "+Inf" if limit == math.inf else f"{limit:g}"
-
-
 def remember(state: HarmState) -> dict[str, Pairs]:
     """Return the open series of freezes, by device."""
     return {
@@ -612,71 +545,7 @@ def _seen_step(state: None, view: View) -> tuple[None, list[Sample]]:
 GROUP: SignalGroup[HarmState] = SignalGroup(
     name="waits",
     sources=("tasks",),
-    families=(
-        Family(
-            _SECONDS,
-            "gauge",
-            "How long at least a program that is not the cause has been waiting for this device in"
-            " one system call; 0 between two freezes of a series.",
-        ),
-        Family(
-            _MAX_SECONDS,
-            "gauge",
-            "How long at most: since the poll before the first one that saw it, or since something"
-            " gave reason to poll.",
-        ),
-        Family(
-            _SERIES_SECONDS,
-            "gauge",
-            "Seconds since the first of the freezes of this device that belong together began.",
-        ),
-        Family(
-            _BLOCKED_SECONDS,
-            "gauge",
-            "Seconds in which programs were blocked since the series of freezes began.",
-        ),
-        Family(
-            _QUIET_SECONDS,
-            "gauge",
-            "Seconds since the last freeze of the series ended, 0 while programs are blocked.",
-        ),
-        Family(_VICTIMS, "gauge", "Tasks that wait for this device and are not the cause."),
-        Family(
-            _LEVEL,
-            "gauge",
-            "How bad the freezes of this device have been since their series began: 1 counted"
-            " only, 2 warning, 3 critical.",
-        ),
-        Family(
-            _TIMES,
-            "gauge",
-            "Freezes of this device since their series began, in steps: 1, 3, 10, 30, 100 ...",
-        ),
-        Family(
-            _CAUSE,
-            "gauge",
-            "1 with the cause of the freezes of this device as a label, and the disk below it that"
-            " hangs, is slow or starves.",
-        ),
-        Family(
-            _QUEUED,
-            "gauge",
-            "Most unwritten data of the host in bytes since programs have been waiting for this"
-            " device.",
-        ),
-        Family(
-            _SPEED,
-            "gauge",
-            "Rate in bytes per second at which this device writes while programs wait for it,"
-            " without redundancy.",
-        ),
-        Family(
-            _HISTOGRAM,
-            "histogram",
-            "Waits for storage of programs that are not the cause, by length: 4 s and longer,"
-            " after they ended.",
-        ),
-    ),
+    families=freeze_series.FAMILIES,
     step=_step,
     initial=NOTHING,
     remember=remember,

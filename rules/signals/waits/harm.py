@@ -40,6 +40,9 @@ _OWN_SYNC = (
     "__x64_sys_msync",
     "generic_write_sync",  # include/linux/fs.h: O_SYNC, O_DSYNC
     "iomap_dio_complete",
+    "nfs_wb_all",  # fs/nfs/write.c: close and fsync of a file on a server
+    "nfs_commit_inode",
+    "__nfs_commit_inode",
     "folio_wait_writeback",  # mm/page-writeback.c; the stack may be cut off or unreadable
     "wait_on_page_writeback",
     "__filemap_fdatawait",

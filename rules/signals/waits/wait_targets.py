@@ -33,6 +33,11 @@ _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
 
+def is_server(name: str) -> bool:
+    """Whether a device of waits is what is mounted from a server."""
+    return _SERVER.match(name) is not None
+
+
 def waits_by_device(
     waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, view: View
 ) -> dict[str, list[Wait]]:

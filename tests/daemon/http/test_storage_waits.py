@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.parser import text_string_to_metric_families
 from support.pages import PlayedService, frozen, unpolled
 
-from iowarden.rules.signals.waits import group
+from iowarden.rules.signals.waits import freeze_series, group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,9 @@ def test_a_restart_begins_at_zero(tmp_path: Path) -> None:
     assert histogram(before)["count"] == 2
     state = group.recall(group.NOTHING, group.remember(before.engine.signals.harm()))
     assert state.devices, "the series goes on"
-    assert {value for name, _, value in group.samples(state, 0.0) if name.startswith(NAME)} == {0.0}
+    assert {
+        value for name, _, value in freeze_series.samples(state, 0.0) if name.startswith(NAME)
+    } == {0.0}
 
 
 def test_promtool_finds_nothing_to_complain_about(tmp_path: Path) -> None:

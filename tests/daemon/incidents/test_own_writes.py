@@ -1,0 +1,74 @@
+"""Programs that wait until their own data are written, and where that is not why they wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.blocked import SP_PC, Blocked, task
+
+if TYPE_CHECKING:
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+MB = 1_000_000
+CLOSE = f"3 0x5 0x0 0x0 0x0 0x0 0x0 {SP_PC}"
+WRITES_BACK = ("folio_wait_writeback", "__filemap_fdatawait_range", "filemap_write_and_wait_range")
+COMMITS = ("wait_on_commit", "__nfs_commit_inode")
+CLOSES = ("nfs_wb_all", "nfs4_file_flush", "filp_close", "__x64_sys_close")
+
+
+def closes(*inner: str) -> BlockedTask:
+    """Return a copy that closes its file on a server, where close waits for all of its data."""
+    return task(
+        1,
+        "rsync",
+        stack=(*inner, *CLOSES),
+        wait_channel=inner[0],
+        system_call=CLOSE,
+        waits_at="filer:/backup",
+        mount="/backup",
+        file="/backup/image",
+    )
+
+
+def copied(host: Blocked, *, seconds: int = 20) -> Blocked:
+    """Let a copy fill the page cache; the system disk writes a log all the time."""
+    host.pass_seconds(70, sda=MB)
+    for second in range(seconds):
+        host.writers[901] = ("rsync", 110 * MB * (second + 1))
+        host.queued = min(110 * MB * (second + 1), 800 * MB)
+        host.pass_seconds(1, sda=MB)
+    return host
+
+
+@pytest.mark.parametrize("inner", [WRITES_BACK, COMMITS], ids=["data", "commit"])
+def test_a_copy_to_a_server_that_closes_its_file_for_77_s_harms_nobody(
+    inner: tuple[str, ...],
+) -> None:
+    """800 MB at 10 MB/s: the server takes what is queued, and all of it is the copy's own."""
+    host = copied(Blocked())
+    for _ in range(77):
+        host.queued -= 10 * MB
+        host.pass_seconds(1, [closes(*inner)], sda=MB)
+    assert host.mails() == []
+
+
+def test_a_copy_whose_server_takes_nothing_is_mailed_though_the_local_disk_writes() -> None:
+    """What the system disk writes meanwhile is not what the copy waits for."""
+    host = copied(Blocked())
+    for _ in range(35):
+        host.pass_seconds(1, [closes(*WRITES_BACK)], sda=MB)
+    assert [severity for _, severity in host.mails()] == ["warning"]
+    assert host.cause("filer:/backup") == "server"
+
+
+def test_who_closes_a_small_file_behind_the_copy_of_another_waits_for_the_server() -> None:
+    """Ten kilobytes of its own explain no half minute: it is harmed, and the copy is why."""
+    host = copied(Blocked())
+    host.writers[902] = ("mutt", 10_000)
+    for _ in range(35):
+        host.queued -= 10 * MB
+        copy = closes(*WRITES_BACK)
+        host.pass_seconds(1, [copy, replace(copy, pid=902, command="mutt")], sda=MB)
+    assert [severity for _, severity in host.mails()] == ["warning"]
