@@ -8,6 +8,7 @@ itself, by the limits of those signals: slow.py, queue_depth.py.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ STUCK_SLACK_SECONDS = 5.0
 """A request may be in flight for so long before a task is seen that waits for it."""
 _MILLISECOND, _BUSY_MILLISECONDS = 0.001, 9
 """Position of the time in use among the counters of a device."""
+_HOLDING = re.compile(r"dm-|md|bcache")
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
 _GROUPS = ("device", "slow", "bandwidth", "activity", "md_state", queue_depth.STARVED_GROUP.name)
 _METRICS = frozenset(
@@ -102,6 +104,7 @@ def device_facts(
         starved=_named(starved),
         dominant=_by_queue(dominant, moved),
         synchronizing=_synchronizing(values, below, topology) if is_busy else (),
+        holding=holding_requests(stack, before, moved, topology),
         is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
         is_discarding=any(_is_discarding(one, view, is_hanging=one in hanging) for one in below),
         is_discard_overdue=any(
@@ -254,14 +257,43 @@ def is_untouched(before: Moved | None, moved: tuple[Moved, ...], disks: Collecti
     """
     if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
         return False
-    lately = [one for one in moved if moved[-1].at_seconds - one.at_seconds >= MIN_SECONDS]
-    during = [one for one in moved if one.at_seconds >= lately[-1].at_seconds]
+    during = _lately(moved)
     counted = [[one.blocks[name] for one in during if name in one.blocks] for name in sorted(disks)]
     return any(counted) and not any(
         one.in_flight or one.completed_total != blocks[0].completed_total
         for blocks in counted
         for one in blocks
     )
+
+
+def _lately(moved: tuple[Moved, ...]) -> list[Moved]:
+    """Return the moments of the last MIN_SECONDS, which have to be there."""
+    earlier = [one for one in moved if moved[-1].at_seconds - one.at_seconds >= MIN_SECONDS]
+    return [one for one in moved if one.at_seconds >= earlier[-1].at_seconds]
+
+
+def holding_requests(
+    stack: Collection[str], before: Moved | None, moved: tuple[Moved, ...], topology: Topology
+) -> tuple[str, ...]:
+    """Return the lowest stacked devices that have requests in flight and pass none of them on.
+
+    An encryption whose threads get no processor, a thin pool that is full, a cache or an array
+    that waits for its metadata: nothing reaches the disks below. What is mirrored over the network
+    (DRBD) may wait for its peer instead.
+    """
+    if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
+        return ()
+    lately = _lately(moved)
+    holding = set()
+    for name in filter(_HOLDING.match, {*stack}.difference(topology.leaves)):
+        blocks = [one.blocks[name] for one in lately if name in one.blocks]
+        stands = bool(blocks) and all(
+            block.in_flight and block.completed_total == blocks[0].completed_total
+            for block in blocks
+        )
+        if stands and is_untouched(before, moved, leaves(name, topology)):
+            holding.add(name)
+    return _named(name for name in holding if holding.isdisjoint(members(topology, name) - {name}))
 
 
 def is_at_limit(name: str, view: View) -> bool:

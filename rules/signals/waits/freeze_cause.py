@@ -131,6 +131,8 @@ class FreezeCause(enum.StrEnum):
     """A network file system does not answer."""
     SUSPENDED = "suspended"
     """A device of device-mapper, itself or below it, is suspended."""
+    NOT_PASSED_ON = "not passed on"
+    """A stacked device has requests and passes none on: the disks below it have nothing to do."""
     FROZEN = "frozen"
     """Its file system is frozen."""
     OWN_LIMIT = "own limit"
@@ -158,6 +160,7 @@ BLAMES_DEVICE = frozenset(
         FreezeCause.SLOW,
         FreezeCause.SERVER,
         FreezeCause.SUSPENDED,
+        FreezeCause.NOT_PASSED_ON,
         FreezeCause.FROZEN,
     }
 )
@@ -179,8 +182,8 @@ class DeviceFacts:
 
     `unreachable`, `hanging`, `stuck`, `slow` and `starved` are disks, of itself or below it;
     `dominant` are those that fill the queue of their adapter, the one with most in flight first;
-    `synchronizing` are arrays. `write_bytes_per_second` is what it and its neighbours write now,
-    None: not known.
+    `synchronizing` are arrays, `holding` stacked devices that pass no request on.
+    `write_bytes_per_second` is what it and its neighbours write now, None: not known.
     """
 
     unreachable: tuple[str, ...] = ()
@@ -190,6 +193,7 @@ class DeviceFacts:
     starved: tuple[str, ...] = ()
     dominant: tuple[str, ...] = ()
     synchronizing: tuple[str, ...] = ()
+    holding: tuple[str, ...] = ()
     is_suspended: bool = False
     is_discarding: bool = False
     is_discard_overdue: bool = False
@@ -219,6 +223,7 @@ class DeviceFacts:
             FreezeCause.SLOW: self.slow,
             FreezeCause.NEIGHBOUR: self.dominant[:1],
             FreezeCause.SYNCHRONIZING: self.synchronizing,
+            FreezeCause.NOT_PASSED_ON: self.holding,
         }
         return by_cause.get(cause, ())
 
@@ -239,6 +244,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SUSPENDED, facts.is_suspended),
         (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
+        (FreezeCause.NOT_PASSED_ON, bool(facts.holding)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),

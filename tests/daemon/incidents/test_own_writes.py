@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.blocked import SP_PC, Blocked, task
+from support.blocked import SP_PC, Blocked, Counters, task
 
 if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
@@ -72,3 +72,28 @@ def test_who_closes_a_small_file_behind_the_copy_of_another_waits_for_the_server
         copy = closes(*WRITES_BACK)
         host.pass_seconds(1, [copy, replace(copy, pid=902, command="mutt")], sda=MB)
     assert [severity for _, severity in host.mails()] == ["warning"]
+
+
+def test_an_encryption_that_passes_nothing_on_is_the_cause_and_its_disk_is_not() -> None:
+    """Its threads get no processor: requests stand in dm-0, and sda has nothing to do."""
+    host = Blocked()
+    base = "/sys/block/dm-0"
+    host.machine.memory.write(
+        {
+            f"{base}/dev": "253:0\n",
+            f"{base}/size": "1953525168\n",
+            f"{base}/dm/name": "luks-home\n",
+            f"{base}/dm/uuid": "CRYPT-LUKS2-1-luks-home\n",
+            f"{base}/dm/suspended": "0\n",
+            f"{base}/slaves/sda": None,
+            "/sys/block/sda/holders/dm-0": None,
+        }
+    )
+    host.disks["dm-0"] = Counters()
+    host.pass_seconds(70, sda=MB)
+    host.disks["dm-0"].in_flight = 32
+    host.pass_seconds(20, [task(number, waits_at="253:0", mount="/home") for number in (1, 2)])
+    ((second, severity),) = host.mails()
+    assert (second - 70 <= 20.0, severity) == (True, "warning")
+    assert host.cause("dm-0") == "not passed on"
+    assert "it passes no requests on to its disks" in host.summary("Freeze")

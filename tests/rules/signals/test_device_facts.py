@@ -6,7 +6,11 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import BlockIo
-from iowarden.rules.signals.waits.device_facts import is_untouched, slow_between
+from iowarden.rules.signals.waits.device_facts import (
+    holding_requests,
+    is_untouched,
+    slow_between,
+)
 from iowarden.rules.signals.waits.load import Moved
 
 SECONDS = 12.0
@@ -69,3 +73,45 @@ def test_a_disk_that_nothing_reached_during_a_wait_is_not_why(
     before, began = Moved(0.0, {"sda": FULL}), Moved(3.0, {"sda": ZERO})
     middle, after_wait = Moved(7.0, {"sda": later}), Moved(SECONDS, {"sda": later})
     assert is_untouched(before, (before, began, middle, after_wait), {"sda"}) is expected, sentence
+
+
+STANDS, WORKS, IDLE = (1, 0), (1, 40), (0, 0)
+"""Requests in flight, and how many complete each second."""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "volume", "crypt", "sda", "expected"),
+    [
+        ("encryption has the requests, the disk none", STANDS, STANDS, IDLE, ("dm-0",)),
+        ("the target of the volume itself has them", STANDS, IDLE, IDLE, ("dm-1",)),
+        ("the disk has them: it hangs", STANDS, STANDS, STANDS, ()),
+        ("the disk completes those of others", STANDS, STANDS, WORKS, ()),
+        ("the volume completes others", WORKS, IDLE, IDLE, ()),
+        ("nobody has any: a journal, or a lock", IDLE, IDLE, IDLE, ()),
+    ],
+)
+def test_what_holds_requests_is_the_lowest_device_above_idle_disks(
+    sentence: str,
+    volume: tuple[int, int],
+    crypt: tuple[int, int],
+    sda: tuple[int, int],
+    expected: tuple[str, ...],
+) -> None:
+    """A volume on an encrypted disk."""
+    stack = topology(
+        disk("sda", holders=("dm-0",)),
+        disk("dm-0", leaf=False, slaves=("sda",), holders=("dm-1",)),
+        disk("dm-1", leaf=False, slaves=("dm-0",)),
+    )
+    devices = {"sda": sda, "dm-0": crypt, "dm-1": volume}
+    moved = tuple(
+        Moved(
+            float(at),
+            {
+                name: BlockIo(name, 8, 0, (*[0] * 4, done * at, *[0] * 3, flying, *[0] * 8))
+                for name, (flying, done) in devices.items()
+            },
+        )
+        for at in range(0, 13, 2)
+    )
+    assert holding_requests(devices.keys(), moved[0], moved, stack) == expected, sentence
