@@ -19,9 +19,9 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.sanitize import escaped, one_line
 from iowarden.daemon.sanitize import name as safe_name
-from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

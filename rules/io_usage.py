@@ -10,9 +10,9 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS, increases
 from iowarden.collectors.procfs.stat import USER_HZ
+from iowarden.collectors.quantity import duration, percentage, quantity, size
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import RULES
-from iowarden.rules.quantity import duration, quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -281,7 +281,7 @@ def _named(shares: Sequence[Share]) -> str:
 
 def _idle(found: IoUsage, what: str) -> str:
     """Return that hardly anything was done; what waits to be written was written before."""
-    text = f"{_WHO[what]}: no program {_DID[what]} noticeably within {found.seconds:.0f} s"
+    text = f"{_WHO[what]}: no program {_DID[what]} noticeably within {duration(found.seconds)}"
     if what == WRITES and found.before:
         return f"{text}; {duration(found.before_seconds)} before: {_named(found.before)}"
     most = found.top_writer
@@ -316,4 +316,4 @@ def _cut_off(found: IoUsage) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.0f} %"
+    return percentage(ratio)

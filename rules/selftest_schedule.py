@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.quantity import duration, percentage
 from iowarden.collectors.smart.drive import OfflineCollection, Protocol, ReadStatus
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
@@ -245,7 +246,7 @@ def _against(
     if busy is None:
         return "its load is not known yet"
     ratio, name = max(((busy.get(name, 0.0), name) for name in names), default=(0.0, ""))
-    return f"{name} is {ratio:.0%} busy" if ratio > BUSY_RATIO else ""
+    return f"{name} is {percentage(ratio)} busy" if ratio > BUSY_RATIO else ""
 
 
 def _classes(disk: Disk, topology: Topology) -> frozenset[str]:
@@ -421,7 +422,7 @@ def _blocked_by(
     tried = run.begun_seconds or 0.0
     again = tried + RETRY_INTERVAL_SECONDS
     if run.outcome in _RETRIED and tried >= due.since_seconds and now < again:
-        return f"the last try failed, next retry in {(again - now) / 3600:.1f} h: {run.text}"
+        return f"the last try failed, next retry in {duration(again - now)}: {run.text}"
     return candidate.against
 
 

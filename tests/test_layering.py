@@ -243,9 +243,11 @@ ARROWS = """\
 collectors.event: -
 collectors.json_text: -
 collectors.model: -
+collectors.near: -
 collectors.packages: -
 collectors.printable: -
 collectors.probe_reply: -
+collectors.quantity: -
 collectors.redundancy: -
 collectors.raid.log_alignment: -
 collectors.machine: model
@@ -289,12 +291,11 @@ collectors.registry: block competing_monitors device_mapper filesystem kernel km
     raid.controller smart source zfs
 collectors.parsed_text: device_mapper event md raid.controller smart
 collectors.services: kmsg parsed_text raid.controller
-collectors.tool_output: device_mapper event json_text kmsg md model parsed_text procfs raid.adaptec
-    raid.areca raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states
-    raid.threeware redundancy services smart zfs
+collectors.tool_output: device_mapper event json_text kmsg md model parsed_text procfs quantity
+    raid.adaptec raid.areca raid.controller raid.megaraid raid.mpt raid.output raid.smartarray
+    raid.states raid.threeware redundancy services smart zfs
 rules.calendar: -
 rules.promql: -
-rules.quantity: -
 rules.scrape_labels: -
 rules.severity: -
 rules.signals.in_flight: -
@@ -318,24 +319,24 @@ rules.rulefile: promql scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.guards signals.signal signals.sustained
 rules.alerting: promql rulefile severity yaml_nodes
-rules.io_usage: conditions faults quantity
-rules.topology: faults quantity smart
-rules.incidents: alerting faults matcher notice quantity severity topology
+rules.io_usage: conditions faults
+rules.topology: faults smart
+rules.incidents: alerting faults matcher notice severity topology
 rules.signals.device: signals.baseline signals.guards signals.in_flight signals.increase
     signals.leaves signals.queue signals.signal signals.sustained topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
-rules.advice: alerting faults incidents quantity severity smart topology
+rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
     signals.signal
 rules.signals.waits: signals.activity signals.device signals.guards signals.queue signals.signal
     signals.writeback
-rules.events: advice alerting conditions faults incidents notice quantity severity topology
+rules.events: advice alerting conditions faults incidents notice severity topology
     yaml_nodes
-rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
+rules.notices: advice alerting faults incidents notice promql severity signals.waits
     topology
-rules.manual: advice events promql quantity rulefile severity topology
+rules.manual: advice events promql rulefile severity topology
 rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.waits

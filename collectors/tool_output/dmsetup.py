@@ -13,6 +13,7 @@ from iowarden.collectors.device_mapper.target_status import (
 )
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
 
@@ -85,7 +86,8 @@ def _faults(status: TargetStatus) -> Iterator[_Fault]:
         warning, critical = _FULL.get(status.target, _FULL_BY_DEFAULT)
         if usage.ratio > warning and status.target != "snapshot-merge":
             severity = "critical" if usage.ratio > critical else "warning"
-            text = f"{usage.area} is {usage.ratio:.0%} full; I/O fails or waits when it is full"
+            full = f"{usage.area} is {percentage(usage.ratio)} full"
+            text = f"{full}; I/O fails or waits when it is full"
             yield severity, text
     if status.legs:
         yield from _of_legs(status)
@@ -225,4 +227,7 @@ def _of_volume(attributes: str, rest: Sequence[str]) -> Iterator[_Fault]:
     for area, ratio in zip(("data", "metadata"), used, strict=False):
         if ratio > warning:
             severity = "critical" if ratio > critical else "warning"
-            yield severity, f"{area} is {ratio:.0%} full; I/O fails or waits when it is full"
+            yield (
+                severity,
+                f"{area} is {percentage(ratio)} full; I/O fails or waits when it is full",
+            )

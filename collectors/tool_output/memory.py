@@ -16,6 +16,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
+from iowarden.collectors.quantity import percentage, size
 from iowarden.collectors.raid.controller import ComponentHealth
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _BACKGROUND_RATIO = 0.10
 _RATIO = 0.20
 _NEAR = 0.95
 _PAGE_BYTES = 4096
-_MIB = 1 << 20
 _PAIR = lazy_pattern(r"^(nr_\w{1,40}) (\d{1,20})$", re.MULTILINE | re.ASCII)
 _HEADER = lazy_pattern(r"r b (?:w )?swpd free .*\bbi bo\b.*")
 _TITLE = lazy_pattern(r"procs .*memory.*|-{2,}.*")
@@ -57,7 +57,7 @@ def parse_memory(text: str) -> Parsed:
         "/proc/meminfo",
         unwritten,
         (background, limit),
-        f"with the default ratios of 10 and 20 % of {base / _MIB:.0f} MiB free memory and cache",
+        f"with the default ratios of 10 and 20 % of {size(base)} free memory and cache",
     )
 
 
@@ -74,17 +74,17 @@ def _compared(
     background, limit = limits
     used = unwritten / limit if limit else 0.0
     details = {
-        "unwritten": f"{unwritten / _MIB:.0f} MiB",
-        "written in the background from": f"{background / _MIB:.0f} MiB",
-        "writers blocked at": f"{limit / _MIB:.0f} MiB",
+        "unwritten": size(unwritten),
+        "written in the background from": size(background),
+        "writers blocked at": size(limit),
     }
     findings: tuple[Finding, ...] = ()
     health = ComponentHealth.OK
     if limit and used >= _NEAR:
         health = ComponentHealth.ATTENTION
         told = (
-            f"{unwritten / _MIB:.0f} MiB are not written to disk yet, {used:.0%} of the limit at"
-            f" which the kernel blocks all writers ({limit / _MIB:.0f} MiB, {base})"
+            f"{size(unwritten)} are not written to disk yet, {percentage(used)} of the limit at"
+            f" which the kernel blocks all writers ({size(limit)}, {base})"
         )
         findings = (Finding("warning", "DirtyLimitReached", "page cache", told, _ADVICE),)
     return Parsed(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
 from iowarden.collectors.tool_output.space import AMPLE_BYTES, size_bytes
@@ -223,7 +224,7 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         rows.append(("critical", "ZfsDataErrors", f"has data errors: {_files(errors)}", _RESTORE))
     scan = pool.scan
     if scan is not None and scan.kind == "resilver" and scan.state == "running":
-        done = "" if scan.done_ratio is None else f", {scan.done_ratio:.0%} done"
+        done = "" if scan.done_ratio is None else f", {percentage(scan.done_ratio)} done"
         rows.append(("notice", "ZfsResilver", f"is being resilvered{done}", ""))
     if scan is not None and scan.errors:
         text = f"had {scan.errors} errors in its last scan"

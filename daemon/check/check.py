@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Reading
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import exporters
 from iowarden.daemon.check import findings, installation, running_service, storage_inventory
 from iowarden.daemon.check.report import CheckReport
@@ -58,7 +59,7 @@ def observe(
     tick = began
     pending: list[Reading[object]] = []
     while True:
-        step(f"checking the machine, for {tick - began:.0f} s so far")
+        step(f"checking the machine, for {duration(tick - began)} so far")
         now = clock.now()
         engine.observe([*pending, *readers.run(now)], now, clock.uptime())
         engine.rules.evaluate(now)

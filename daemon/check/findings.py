@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.kernel.tracing import tracing_problem
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.receivers import is_loopback
@@ -17,7 +18,6 @@ from iowarden.rules import selftest_schedule
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import meaning
-from iowarden.rules.quantity import duration
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals import table as signals
@@ -139,7 +139,7 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
         else:
             since = status.reading.monotonic_seconds - status.reading.duration_seconds
             stuck = outcome is Outcome.STUCK
-            text = f"no answer for {now - since:.0f} s" if stuck else status.reading.error
+            text = f"no answer for {duration(now - since)}" if stuck else status.reading.error
             yield Finding(Level.UNKNOWN, "collector", name, f"{outcome}: {text}")
     offered = [name for name in absent if name != "kernel_log"]
     there = f"; not present on this host: {', '.join(offered)}" if offered else ""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.sanitize import one_line, shorten
-from iowarden.rules.quantity import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +123,7 @@ def _problems(status: Status) -> Iterator[_Problem]:
 
 
 def _short(text: str) -> str:
-    return shorten(one_line(spelled(text)), MAX_CHARACTERS)
+    return shorten(one_line(text), MAX_CHARACTERS)
 
 
 def nagios_line(result: Result) -> str:

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ReadError, UserInputError
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
-from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -308,7 +308,7 @@ def _get(host: str, port: int, path: str) -> tuple[int, str]:
                 return 0, "the answer is too long or too slow"
         return response.status, content.decode(errors="replace")
     except TimeoutError:
-        return 0, f"no answer within {SERVICE_TIMEOUT_SECONDS:.0f} s"
+        return 0, f"no answer within {duration(SERVICE_TIMEOUT_SECONDS)}"
     except (OSError, http.client.HTTPException) as error:
         reason = error.strerror if isinstance(error, OSError) else ""
         return 0, (reason or "no valid answer").lower()

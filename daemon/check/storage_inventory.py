@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import percentage, size
 from iowarden.daemon.check.findings import NOT_POLLED
 from iowarden.daemon.check.report import Item
 from iowarden.daemon.sanitize import shorten
-from iowarden.rules.quantity import size
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.stack import DeviceStack
 
@@ -93,7 +93,7 @@ def _drives(found: Disks) -> Iterator[Item]:
 
 def _arrays(arrays: Mapping[str, MdArray]) -> Iterator[Item]:
     for name, array in arrays.items():
-        done = "" if array.sync_done_ratio is None else f" {array.sync_done_ratio * 100:.0f} %"
+        done = "" if array.sync_done_ratio is None else f" {percentage(array.sync_done_ratio)}"
         runs = array.sync_action not in {None, "idle"}
         text = _listed(
             array.level or "unknown level",
@@ -121,10 +121,10 @@ def _file_systems(value: Filesystems) -> Iterator[Item]:
     usage.sort(key=lambda pair: -pair[0])
     for ratio, own in usage[:MAX_FILE_SYSTEMS]:
         text = (
-            f"{ratio * 100:.0f} % of {size(own.size_bytes)} used,"
+            f"{percentage(ratio)} of {size(own.size_bytes)} used,"
             f" {size(own.available_bytes)} available"
             f" ({own.kind} on {own.device})"
         )
         yield Item("file system", own.mount_point, text)
     if rest := usage[MAX_FILE_SYSTEMS:]:
-        yield Item("file systems", f"({len(rest)} more)", f"at most {rest[0][0] * 100:.0f} % used")
+        yield Item("file systems", f"({len(rest)} more)", f"at most {percentage(rest[0][0])} used")

@@ -12,6 +12,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import quantity, size
 from iowarden.daemon.cli.service_client import (
     ServiceError,
     command_of,
@@ -36,7 +37,6 @@ from iowarden.daemon.terminal.console import (
 )
 from iowarden.daemon.terminal.storage_layout import bay_lines, tree_lines
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     import argparse

@@ -31,7 +31,6 @@ from iowarden.daemon.terminal.arguments import count, subcommand, time_past
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.console import print_error, print_raw, printable, show, table_of
 from iowarden.daemon.terminal.times import at_text, since_text
-from iowarden.rules.quantity import spelled, spelled_advice
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -189,12 +188,12 @@ def detail_sections(found: IncidentDetail) -> Sections:
     line = found.line
     severity = f"{line.severity}: " if line.severity else ""
     sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
-    sections += [f"  {spelled(line.summary)}"] if line.summary else []
+    sections += [f"  {line.summary}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
     for title, texts in (
-        ("what it means:", list(map(spelled, found.meaning))),
-        ("what to do:", [spelled_advice(text) for text in found.advice]),
-        ("what happened:", list(map(spelled, found.timeline))),
+        ("what it means:", list(found.meaning)),
+        ("what to do:", list(found.advice)),
+        ("what happened:", list(found.timeline)),
     ):
         sections += _paragraph(sections, title, _lines(texts)) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
@@ -206,7 +205,7 @@ def detail_sections(found: IncidentDetail) -> Sections:
         ("what is affected:", found.affected),
         ("what is unknown:", found.unknown),
     ):
-        sections += _paragraph(sections, title, _lines(map(spelled, last))) if last else []
+        sections += _paragraph(sections, title, _lines(last)) if last else []
     of_events: Columns[EventLine] = {
         "time": lambda e: at_text(e.at_seconds),
         "severity": lambda e: e.severity,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Tool
+from iowarden.collectors.quantity import quantity, size
 from iowarden.collectors.tool_output.decode import MAX_BYTES
 from iowarden.daemon import json_codec
 from iowarden.daemon.check.report import count
@@ -22,7 +23,6 @@ from iowarden.daemon.cli.service_client import ServiceError, command_of, decoded
 from iowarden.daemon.control.documents import IncidentDetail, Result, Status
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.terminal.console import print_error, print_json, printable, show, table_of
-from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

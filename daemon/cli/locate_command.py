@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.quantity import size
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.locate.locate import MAX_SECTORS, LocateError, locate
 from iowarden.daemon.terminal.console import print_json, show
-from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import ContentKind, sentence, steps, unreadable
 
 if TYPE_CHECKING:

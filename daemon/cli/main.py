@@ -14,9 +14,9 @@ import textwrap
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
+from iowarden.collectors.near import did_you_mean
 from iowarden.daemon.installation import VERSION
 from iowarden.daemon.terminal import examples, exit_status, output
-from iowarden.daemon.terminal.near import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

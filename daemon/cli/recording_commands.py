@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import quantity
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording, count_frames
@@ -37,7 +38,6 @@ from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.console import print_error, progress, show
-from iowarden.rules import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -167,7 +167,7 @@ def _report(arguments: argparse.Namespace) -> int:
         recording = arguments.recording
         if recording is None:
             recording = os.path.join(directory, "recording.tar.gz")
-            notice = f"recording this machine for {arguments.seconds:.0f} s\n"
+            notice = f"recording this machine for {quantity.duration(arguments.seconds)}\n"
             outcome = _recorded(config, recording, arguments.seconds, notice)
             if outcome.problem:
                 return _failed(outcome.problem, exit_status.FAILED)

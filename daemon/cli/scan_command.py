@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import percentage, quantity
 from iowarden.daemon.cli.service_client import (
     ServiceError,
     command_of,
@@ -32,7 +33,6 @@ from iowarden.daemon.terminal.console import (
     table_of,
 )
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     import argparse
@@ -208,9 +208,11 @@ def _state(scan: ScanLine) -> str:
         return "; ".join(each for each in ("never scanned", scan.text) if each)
     bad = f"{len(scan.bad_ranges)} bad ranges" if scan.bad_ranges else ""
     if scan.state == "running":
-        done = f"running, {scan.progress_ratio or 0:.1%} done"
+        done = f"running, {percentage(scan.progress_ratio or 0)} done"
         return "; ".join(each for each in (done, _rest(scan), bad) if each)
-    stopped = f"stopped at {scan.progress_ratio or 0:.1%}" if scan.state == "stopped" else ""
+    stopped = (
+        f"stopped at {percentage(scan.progress_ratio or 0)}" if scan.state == "stopped" else ""
+    )
     return "; ".join(each for each in (stopped or scan.state, bad, scan.text) if each)
 
 
@@ -236,5 +238,7 @@ def _findings(scan: ScanLine) -> list[str]:
     if more := len(scan.bad_ranges) - MAX_RANGES:
         found += [f"{more} more ranges cannot be read: see '--json'"] * (more > 0)
     for zone, ratio in scan.slower_zones[:MAX_RANGES]:
-        found.append(f"zone {zone} of 128 has {ratio:.0%} of its throughput in the scan before")
+        found.append(
+            f"zone {zone} of 128 has {percentage(ratio)} of its throughput in the scan before"
+        )
     return found

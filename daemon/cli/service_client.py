@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.model import UserInputError
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.control.documents import Result
@@ -155,7 +156,7 @@ def exchange(
                     yield _line(answers.readline(MAX_LINE_BYTES), path)
     except TimeoutError as error:
         raise ServiceError(
-            f"iowarden does not answer ({path}: no answer within {TIMEOUT_SECONDS:.0f} s)."
+            f"iowarden does not answer ({path}: no answer within {duration(TIMEOUT_SECONDS)})."
             " See: journalctl -u iowarden"
         ) from error
     except ConnectionError as error:

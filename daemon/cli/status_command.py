@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration, quantity
 from iowarden.daemon.cli.service_client import (
     ServiceError,
     command_of,
@@ -29,11 +30,11 @@ from iowarden.daemon.control.documents import (
 )
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.terminal import columns
-from iowarden.daemon.terminal.arguments import duration, subcommand, time_to_come
+from iowarden.daemon.terminal.arguments import duration as duration_argument
+from iowarden.daemon.terminal.arguments import subcommand, time_to_come
 from iowarden.daemon.terminal.columns import matchers_text, quoted
 from iowarden.daemon.terminal.console import print_error, print_json, print_line, table_of, watch
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import quantity, spelled, spelled_advice
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
@@ -62,7 +63,7 @@ def add_commands(add: Add) -> None:
         type=_interval,
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"show it again and again, until Ctrl-C; default: every {WATCH_SECONDS:g} s",
+        help=f"show it again and again, until Ctrl-C; default: every {duration(WATCH_SECONDS)}",
     )
     command_of(add("advise", _advise), _advise, data=True)
     actions = add("silence", _status).add_subparsers(required=True, metavar="ACTION")
@@ -77,7 +78,7 @@ def add_commands(add: Add) -> None:
     end.add_argument(
         "--for",
         dest="for_seconds",
-        type=duration,
+        type=duration_argument,
         default=duration_seconds(DEFAULT_FOR),
         metavar="DURATION",
         help=f"for example 90m or 1d12h; default: {DEFAULT_FOR}",
@@ -116,7 +117,7 @@ def add_commands(add: Add) -> None:
     level.add_argument(
         "--for",
         dest="for_seconds",
-        type=duration,
+        type=duration_argument,
         default=duration_seconds(LEVEL_FOR),
         metavar="DURATION",
         help=f"for example 90m, at most 1d; 0s ends it now; default: {LEVEL_FOR}",
@@ -375,10 +376,10 @@ def _tuning(found: TuningAdvice) -> Sections:
 def _finding(found: TuningFinding) -> list[str]:
     alert = found.alert
     state = f" - data unavailable: {alert.unknown_reason}" if alert.unknown_reason else ""
-    blocks = [f"{alert.severity} {alert.name} {alert.object}: {spelled(alert.summary)}{state}"]
-    blocks += [f"  {spelled(found.description)}"] if found.description else []
+    blocks = [f"{alert.severity} {alert.name} {alert.object}: {alert.summary}{state}"]
+    blocks += [f"  {found.description}"] if found.description else []
     blocks += [f"  now: {text}" for text in found.evidence]
-    advice = spelled_advice(found.advice)
+    advice = found.advice
     blocks += [f"  {line}" for line in advice.splitlines() if line.strip()]
     blocks += [f"  not known: {found.unknown}"] if found.unknown else []
     return [*blocks, f"  source: {found.source}"] if found.source else blocks

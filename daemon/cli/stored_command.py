@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import (
     NotRunningError,
@@ -27,7 +28,6 @@ from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import print_error, print_json, print_line, show, table_of
 from iowarden.daemon.terminal.times import since_text
-from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add

@@ -40,16 +40,16 @@ from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
 from iowarden.collectors.procfs.tasks import DEADLINE_SECONDS, from_json
+from iowarden.collectors.quantity import duration, percentage, quantity
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.polling.io_watch import read
-from iowarden.daemon.terminal.arguments import duration
+from iowarden.daemon.terminal.arguments import duration as duration_argument
 from iowarden.daemon.terminal.console import print_json, show, table_of
 from iowarden.rules import io_usage
 from iowarden.rules.io_usage import READS, WRITES
 from iowarden.rules.notices import who_waits
-from iowarden.rules.quantity import quantity
 from iowarden.rules.signals.waits.waits import NO_POLLS, about_storage, next_polls
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def add_commands(add: Add) -> None:
 
 
 def _span(text: str) -> float:
-    seconds = duration(text)
+    seconds = duration_argument(text)
     if not MIN_INTERVAL_SECONDS <= seconds <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"expected a duration from 1s to 5m, got '{text}'")
     return seconds
@@ -184,7 +184,7 @@ def as_data(found: IoUsage, waiting: Sequence[WaitingProgram] | None = None) -> 
 
 def sections(found: IoUsage, waiting: Sequence[WaitingProgram] | None = None) -> Sections:
     """Return the tables, and what could not be read."""
-    text: Sections = [f"measured for {found.seconds:.1f} s"]
+    text: Sections = [f"measured for {duration(found.seconds)}"]
     if waiting is not None:
         title = "who waits for storage, in one system call"
         text += table_of(title, waiting[:MAX_ROWS], _WAITING) or [f"{title}: no program"]
@@ -210,4 +210,4 @@ def sections(found: IoUsage, waiting: Sequence[WaitingProgram] | None = None) ->
 
 
 def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.0f} %"
+    return percentage(ratio)

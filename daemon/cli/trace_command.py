@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import SECTOR_BYTES, AbsentError, ParseError, ReadError
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.locate.locate import LocateError, locate
-from iowarden.daemon.terminal.arguments import duration
+from iowarden.daemon.terminal.arguments import duration as duration_argument
 from iowarden.daemon.terminal.console import print_json, show, table_of
 from iowarden.daemon.terminal.times import at_text
 from iowarden.daemon.trace.protocol import ALL_SIZES, MAX_SECONDS, TraceRequest
 from iowarden.daemon.trace_client import client, texts
 from iowarden.daemon.trace_client.targets import targets
-from iowarden.rules.quantity import size
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.file_location import ContentKind, sentence
 
@@ -88,7 +88,7 @@ def add_commands(add: Add) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = duration(text)
+    seconds = duration_argument(text)
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(
             f"expected {MIN_SECONDS:.0f}s to {MAX_SECONDS:.0f}s, got '{text}'"
@@ -103,7 +103,7 @@ def _trace(arguments: argparse.Namespace) -> int:
         disks = targets(topology, arguments.disk)
         if sys.stderr.isatty():
             names = ", ".join(each.name for each in disks)
-            sys.stderr.write(f"tracing {names} for {arguments.seconds:g} s\n")
+            sys.stderr.write(f"tracing {names} for {duration(arguments.seconds)}\n")
         numbers = {each.device_number or "": each.name for each in disks}
         found = client.trace(TraceRequest(tuple(numbers), arguments.seconds))
     except (client.TraceError, AbsentError, ReadError) as error:
@@ -201,7 +201,7 @@ def sections(
     """Return what the command shows; `filled` is the character that bars are made of."""
     for disk in found.disks:
         name = names[disk.device_number]
-        yield f"{objects[name]}: {texts.summary(found, disk)} in {found.seconds:.3g} s"
+        yield f"{objects[name]}: {texts.summary(found, disk)} in {duration(found.seconds)}"
         yield from (f"  {note}" for note in texts.notes(found, disk))
         yield from table_of("latency from issue to completion", _shown(disk), _LATENCIES)
         for title, operations in GROUPS.items():
@@ -241,7 +241,7 @@ def _distribution(filled: str) -> Columns[tuple[float, int, float, float]]:
     return {
         "latency": lambda row: f"<= {texts.latency(row[0])}",
         "requests": lambda row: str(row[1]),
-        "share": lambda row: f"{row[2]:.0%}",
+        "share": lambda row: percentage(row[2]),
         "histogram": lambda row: filled * math.ceil(row[3] * BAR_WIDTH),
     }
 

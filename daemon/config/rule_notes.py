@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import registry
+from iowarden.collectors.quantity import duration, size
 from iowarden.daemon import metrics
 from iowarden.daemon.config.rule_files import read_text
 from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.engine import engine
 from iowarden.rules.promql.history import max_samples
 from iowarden.rules.promql.store import MAX_SAMPLES
-from iowarden.rules.quantity import duration, size
 from iowarden.rules.rulefile.rulefile import Rule, expression_place
 from iowarden.rules.rulefile.unmatched_selectors import Catalog, unmatched
 from iowarden.rules.signals import table as signals

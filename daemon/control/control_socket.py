@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import json_codec, sanitize
 from iowarden.daemon.control.peer import Names, credentials
 from iowarden.daemon.control.roles import (
@@ -463,7 +464,7 @@ class Control:
             self._send(
                 connection,
                 {
-                    "error": f"no answer of the main loop in {ANSWER_SECONDS:.0f} s;"
+                    "error": f"no answer of the main loop in {duration(ANSWER_SECONDS)};"
                     " see 'journalctl -u iowarden' and '/-/healthy'"
                 },
             )
@@ -471,10 +472,12 @@ class Control:
             self._refuse(
                 connection,
                 f"{MAX_USER_PENDING} other commands of uid {connection.uid} have been running for"
-                f" {LINE_SECONDS:.0f} s; repeat it when they have ended",
+                f" {duration(LINE_SECONDS)}; repeat it when they have ended",
             )
         elif connection.received and not connection.output:
-            self._refuse(connection, f"expected a whole line in {LINE_SECONDS:.0f} s, got a part")
+            self._refuse(
+                connection, f"expected a whole line in {duration(LINE_SECONDS)}, got a part"
+            )
         else:
             self._drop(connection)
 

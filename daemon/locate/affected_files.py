@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import size
 from iowarden.daemon.locate.locate import ErrorTime, Located, LocateError, locate
 from iowarden.rules.notice import Evidence
-from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import (
     SECTOR_BYTES,
     ContentKind,

@@ -21,10 +21,10 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import DeadlineError
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.locate.btrfs_owners import BtrfsOwners
 from iowarden.daemon.locate.extents import FAILED, SectorExtent, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4Owners, XfsOwners
-from iowarden.rules.quantity import duration
 from iowarden.rules.topology import dm_map, md_map, sector_map
 from iowarden.rules.topology.file_location import (  # stored: read at run time
     ContentKind,

@@ -10,17 +10,17 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.near import did_you_mean
+from iowarden.collectors.quantity import quantity
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.control.documents import (  # noqa: TC001 - the reference reads the types
     AlertLine,
     ResultSample,
 )
 from iowarden.daemon.terminal.console import printable
-from iowarden.daemon.terminal.near import did_you_mean
 from iowarden.daemon.terminal.times import since_text, span
 from iowarden.rules.manual import manual
 from iowarden.rules.manual.manual import Manual  # noqa: TC001 - as above
-from iowarden.rules.quantity import quantity, spelled, spelled_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -113,7 +113,7 @@ def sections(of: AlertManual) -> Iterator[str]:
     yield from (f"  note: {note}" for note in of.notes)
     yield from _part("meaning", dict.fromkeys(each.description for each in manuals))
     yield from _part("on this host now", _situation(here))
-    of_incident = [line for text in here.advice for line in spelled_advice(text).splitlines()]
+    of_incident = [line for text in here.advice for line in text.splitlines()]
     title = "what to do here" if of_incident else "what to do, for the example object"
     yield from _part(title, of_incident or _advice(manuals))
     yield from _part(
@@ -140,7 +140,7 @@ def _situation(here: Here) -> Iterator[str]:
         yield "it does not fire"
     for alert in here.alerts:
         began = since_text(alert.since_seconds, here.now_seconds)
-        what = f"{alert.severity}, {alert.object}: {spelled(alert.summary)}"
+        what = f"{alert.severity}, {alert.object}: {alert.summary}"
         state = alert.state
         if alert.cleared_seconds is not None:
             state = f"cleared {span(here.now_seconds - alert.cleared_seconds)} ago, fired"

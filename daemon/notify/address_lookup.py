@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.notify.attempt import DialogueError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class AddressLookup:
             return self._addresses
         if self._requested_seconds is not None:
             stuck = time.monotonic() - self._requested_seconds
-            raise DialogueError(f"no reply from name resolution for {stuck:.0f} s")
+            raise DialogueError(f"no reply from name resolution for {duration(stuck)}")
         raise DialogueError(self._error)
 
     def refresh(self) -> None:

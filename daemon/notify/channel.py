@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import OutboundMail
@@ -176,7 +177,7 @@ class Channel:
             f"{self.outbox.form.where} thread",
             self.sender.working_since,
             limit_seconds,
-            why.format(where=self.outbox.form.where, limit=f"{limit_seconds:.0f} s"),
+            why.format(where=self.outbox.form.where, limit=duration(limit_seconds)),
             journal.MAIL_FAILED,
         )
 

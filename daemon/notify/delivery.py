@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.channel import Channel, MessageSender
 from iowarden.daemon.notify.ledger import Ledger
@@ -375,7 +376,7 @@ class Delivery:
             "state.db",
             self._state.working_since,
             HUNG_SECONDS,
-            f"state: writing state.db has been blocked for over {HUNG_SECONDS:.0f} s; mails are"
+            f"state: writing state.db has been blocked for over {duration(HUNG_SECONDS)}; mails are"
             " still sent from memory, changes will be written when the disk responds",
             journal.STATE_TROUBLE,
         )

@@ -17,6 +17,7 @@ from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration, is_command
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import (
     POLICY,
@@ -32,7 +33,6 @@ from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import RECOVERIES, Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
 from iowarden.rules.notices.titles import LAST_KNOWN
-from iowarden.rules.quantity import duration, is_command, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -143,7 +143,7 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
     """Return a subject, and whether it has the first clause of the summary."""
     severity = _severity(notice)
     full, short = one_line(notice.object, _MAX_NAME), _short_object(notice)
-    summary = spelled(one_line(notice.summary.removeprefix(LAST_KNOWN), _MAX_NAME))
+    summary = one_line(notice.summary.removeprefix(LAST_KNOWN), _MAX_NAME)
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), width * 2)
     summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
     named = full != "host"
@@ -312,7 +312,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
         ended = datetime.fromtimestamp(notice.ended_seconds, zone)
         whole = _lasted(notice, notice.ended_seconds)
         when = f"Resolved after {whole}: from {with_utc(opened)} to {with_utc(ended)}."
-    summary = spelled(one_line(notice.summary, _MAX_NAME))
+    summary = one_line(notice.summary, _MAX_NAME)
     what = [one_line(notice.object, _MAX_NAME)] if notice.object != "host" else []
     head = ": ".join((f"{_severity(notice)} on {one_line(host, _MAX_NAME)}", *what))
     head += f" - {state}" if state and notice.ended_seconds is None else ""
@@ -323,7 +323,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
             page.sections.append((title, found))
 
     happened = _prose(_once(notice.sentences, notice.summary), _MAX_SENTENCE)
-    meaning = [spelled(one_line(text, _MAX_CHARACTERS)) for text in notice.meaning]
+    meaning = [one_line(text, _MAX_CHARACTERS) for text in notice.meaning]
     page.meaning, rest = _first_screen(meaning)
     listing = notice.reason in {Reason.INITIAL, Reason.DIGEST}
     if listing:
@@ -393,7 +393,7 @@ def _without_advice(notice: Notice, name: str) -> tuple[str, ...]:
 
 
 def _prose(lines: Iterable[str], max_characters: int) -> list[_Line]:
-    return [_Line(spelled(one_line(line, max_characters))) for line in lines]
+    return [_Line(one_line(line, max_characters)) for line in lines]
 
 
 def _evidence(evidence: Sequence[Evidence], opened: datetime, written: datetime) -> list[_Line]:
@@ -447,7 +447,7 @@ def _advice(advice: Iterable[str]) -> list[_Line]:
             indent = "  " if line[:1].isspace() else ""
             command = is_command(line)
             text = indent + _spaced(line)
-            lines.append(_Line(text if command else spelled(text), prose=not command, hang="  "))
+            lines.append(_Line(text, prose=not command, hang="  "))
     return lines
 
 

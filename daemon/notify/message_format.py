@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.notify.retry import MAYBE_TAKEN, REFUSALS, UNANSWERED_ATTEMPTS, Fault
-from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

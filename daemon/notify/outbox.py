@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify.message_format import Refusal
 from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, OutboxQueue
@@ -16,7 +17,6 @@ from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fau
 from iowarden.daemon.notify.routes import ALL, CONNECTION, Flight
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
 from iowarden.rules.incidents.mailing import REPLACED_SECONDS
-from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:

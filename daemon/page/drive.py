@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from iowarden.collectors.quantity import percentage, quantity
 from iowarden.daemon.page import chart
 from iowarden.daemon.page.frame import (
     HEAD,
@@ -25,7 +26,6 @@ from iowarden.daemon.page.html import SPACE, Markup, paragraph, tag
 from iowarden.daemon.page.incident import incident_link
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.times import since_text, span
-from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,9 +248,7 @@ def _tests(found: DrivePage) -> Markup:
                     "state": (HEAD, lambda s: s.state.replace("_", " ")),
                     "progress": (
                         NUMBER,
-                        lambda s: (
-                            "" if s.progress_ratio is None else f"{s.progress_ratio * 100:.1f} %"
-                        ),
+                        lambda s: "" if s.progress_ratio is None else percentage(s.progress_ratio),
                     ),
                     "started": (KEY, lambda s: _since(s.started_seconds, now)),
                     "last complete": (KEY, lambda s: _since(s.completed_seconds, now)),

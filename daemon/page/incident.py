@@ -25,7 +25,6 @@ from iowarden.daemon.page.frame import (
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import spelled, spelled_advice
 
 if TYPE_CHECKING:
     from iowarden.daemon.control.documents import EvidenceLine, IncidentDetail, MemberLine
@@ -97,7 +96,7 @@ def incident_title(found: IncidentDetail) -> str:
     """Return what is wrong in one line, or was."""
     line = found.line
     named = line.summary or next((m.summary or m.name for m in found.members), line.object)
-    title = spelled(named)
+    title = named
     if line.cleared_seconds is not None and line.closed_seconds is None:
         return f"cleared {span(found.now_seconds - line.cleared_seconds)} ago; was: {title}"
     return title
@@ -114,7 +113,7 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     evidence = found.evidence[:MAX_EVIDENCE] if short else found.evidence
     left = len(found.evidence) - len(evidence)
     own = "h4" if short else "h3"
-    advice = join(*(block(spelled_advice(each)) for each in found.advice))
+    advice = join(*(block(each) for each in found.advice))
     lines = [
         tag(
             "li",
@@ -125,9 +124,9 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
         for e in evidence
     ]
     more = f"and {left} more on its page" if left > 0 else ""
-    affected = listed(map(spelled, found.affected))
+    affected = listed(found.affected)
     parts: list[Markup | None] = [
-        *(tag("p", paragraph(spelled(each))) for each in found.meaning),
+        *(tag("p", paragraph(each)) for each in found.meaning),
     ]
     if advice:
         parts.append(
@@ -144,7 +143,7 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     if affected:
         parts += [tag(own, "What it affects"), affected]
     if found.unknown:
-        parts += [tag(own, "What is not known"), listed(map(spelled, found.unknown))]
+        parts += [tag(own, "What is not known"), listed(found.unknown)]
     return join(*parts)
 
 
@@ -177,7 +176,7 @@ def _members(detail: IncidentDetail, now: float) -> Markup:
                 KEY,
                 lambda m: "" if m.cleared_seconds is None else since_text(m.cleared_seconds, now),
             ),
-            "summary": (WIDE, lambda m: spelled(m.summary) + (" [silenced]" if m.silenced else "")),
+            "summary": (WIDE, lambda m: m.summary + (" [silenced]" if m.silenced else "")),
             "events": (KEY, lambda m: f"{m.count} event{'s'[: m.count != 1]}" if m.count else ""),
         },
         stack=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from iowarden.collectors.quantity import duration, percentage, quantity, size
 from iowarden.daemon.page import chart
 from iowarden.daemon.page.frame import (
     HEAD,
@@ -33,7 +34,6 @@ from iowarden.daemon.page.incident import (
 )
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.times import since_text, span
-from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -278,7 +278,7 @@ def _writeback(found: WritebackLine) -> Markup:
         return section("writeback", "Write-back", tag("p", "No data yet."))
     ratio = queued / limit
     freerun = found.freerun_bytes
-    head = f"{size(queued)} of {size(limit)} unwritten data ({ratio * 100:.0f} %)"
+    head = f"{size(queued)} of {size(limit)} unwritten data ({percentage(ratio)})"
     facts = [
         ("writers are paused from", "" if freerun is None else size(freerun)),
         (
@@ -345,7 +345,7 @@ def _node(node: StorageNode) -> Row:
 
 
 def _used(node: StorageNode) -> str:
-    return "" if node.used_ratio is None else f"{node.used_ratio * 100:.0f} %"
+    return "" if node.used_ratio is None else percentage(node.used_ratio)
 
 
 def _state(node: StorageNode) -> str | Markup:
@@ -403,21 +403,19 @@ def _rate(value: float | None) -> str:
 
 
 def _latency(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value * 1000:.3g} ms" if value < 1 else quantity("_seconds", value)
+    return "" if value is None else duration(value)
 
 
 def _hang(device: DeviceLine) -> str | Markup:
     seconds = device.hang_seconds or 0.0
-    return text(f"{seconds:.0f} s") if seconds >= 1 else ""
+    return text(duration(seconds)) if seconds >= 1 else ""
 
 
 _DEVICES: Columns[DeviceLine] = {
     "device": (HEAD, lambda d: Row(drive_link(d.disk, d.device))),
     "utilization": (
         NUMBER,
-        lambda d: "" if d.utilization_ratio is None else f"{d.utilization_ratio * 100:.0f} %",
+        lambda d: "" if d.utilization_ratio is None else percentage(d.utilization_ratio),
     ),
     "read": (NUMBER, lambda d: _rate(d.read_bytes_per_second)),
     "written": (NUMBER, lambda d: _rate(d.written_bytes_per_second)),
@@ -522,7 +520,7 @@ def _array_state(line: ArrayLine) -> str | Markup:
 def _activity(line: ArrayLine) -> str:
     if not line.activity:
         return ""
-    done = "" if line.done_ratio is None else f" {line.done_ratio * 100:.1f} %"
+    done = "" if line.done_ratio is None else f" {percentage(line.done_ratio)}"
     speed = line.speed_bytes_per_second
     return f"{line.activity}{done}" + ("" if speed is None else f", {size(speed)}/s")
 

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.page import drive, incident, index
@@ -129,7 +130,8 @@ class StatusPages:
         reply = self._documents(wanted)
         if reply is None or reply.error:
             why = (
-                f"the service is busy: its main loop did not answer within {self._loop_seconds:g} s"
+                "the service is busy: its main loop did not answer within"
+                f" {duration(self._loop_seconds)}"
                 if reply is None
                 else f"this page could not be made: {reply.error}"
             )
@@ -137,7 +139,7 @@ class StatusPages:
                 return Rendered(503, self._message("Not available now", f"{why}. Reload."))
             late = self._clock() - stored.at_seconds
             return Rendered(
-                200, self._render(stored.content, f"Not current, {late:.0f} s old: {why}.")
+                200, self._render(stored.content, f"Not current, {duration(late)} old: {why}.")
             )
         if reply.content is None:
             what = "incident" if wanted[0] is PageKind.INCIDENT else "drive"

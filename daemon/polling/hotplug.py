@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.uevents import UeventBatch, Uevents
+from iowarden.collectors.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ def _run(post: Callable[[UeventBatch], object]) -> None:
                 UeventBatch(
                     (),
                     f"cannot open the uevent socket: {error};"
-                    f" will retry in {RETRY_INTERVAL_SECONDS:.0f} s",
+                    f" will retry in {duration(RETRY_INTERVAL_SECONDS)}",
                 )
             )
         pause.wait(RETRY_INTERVAL_SECONDS)

@@ -15,10 +15,10 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.procfs.cgroup_io import read_cgroups
 from iowarden.collectors.procfs.process_io import request_sweep
+from iowarden.collectors.quantity import duration
 from iowarden.rules import io_usage
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.io_usage import INTERVAL_SECONDS, IoReading, condition
-from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class _StuckParts:
                 return "another thread polls it"
             since = self._stuck.get(part)
             if since is not None:
-                return f"no answer for {self._clock() - since:.0f} s"
+                return f"no answer for {duration(self._clock() - since)}"
             worker.at = (part, self._clock())
             return ""
 
@@ -275,7 +276,7 @@ def stuck(source: str, since: float, now: float) -> Reading[object]:
         monotonic_seconds=now,
         duration_seconds=now - since,
         error=(
-            f"no answer for {now - since:.0f} s; not polled again until this poll returns, its last"
-            " values stay valid for 3 poll intervals"
+            f"no answer for {duration(now - since)}; not polled again until this poll returns, its"
+            " last values stay valid for 3 poll intervals"
         ),
     )

@@ -24,6 +24,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.procfs import process_io, task_poll
 from iowarden.collectors.procfs import tasks as blocked_tasks
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.probe import owners, scan
 from iowarden.daemon.probe.allowed import ADMIN, READ_ALL
 from iowarden.daemon.probe.capabilities import Capability
@@ -184,7 +185,7 @@ def newest(
                 if names == max_names:
                     truncated = f"more than {max_names} names"
                 elif names % _NAMES_BETWEEN_CLOCKS == 0 and time.monotonic() - began > max_seconds:
-                    truncated = f"not read completely within {max_seconds:.0f} s"
+                    truncated = f"not read completely within {duration(max_seconds)}"
                 if truncated:
                     break
                 if not matches(entry.name) or (entry.name[0] == "." and glob[0] != "."):

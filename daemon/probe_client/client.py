@@ -20,6 +20,7 @@ from iowarden.collectors.model import (
     StuckError,
     trace,
 )
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
     MAX_ARGUMENTS,
@@ -207,7 +208,7 @@ class Client:
     ) -> tuple[ProbeReply, int]:
         if not 0 < deadline_seconds <= MAX_DEADLINE_SECONDS or len(arguments) > MAX_ARGUMENTS:
             raise ValueError(
-                f"'{verb}': expected a deadline up to {MAX_DEADLINE_SECONDS:.0f} s and up to"
+                f"'{verb}': expected a deadline up to {duration(MAX_DEADLINE_SECONDS)} and up to"
                 f" {MAX_ARGUMENTS} arguments, got {deadline_seconds} and {len(arguments)}"
             )
         start = self._clock()
@@ -227,8 +228,8 @@ class Client:
                 "the request was not sent" if call.sent_at is None else "the request is cancelled"
             )
             raise ReadError(
-                f"{_name(verb, arguments)}: the probe did not answer within {deadline_seconds:g} s,"
-                f" {where}; {_RETRY_TEXT}"
+                f"{_name(verb, arguments)}: the probe did not answer within"
+                f" {duration(deadline_seconds)}, {where}; {_RETRY_TEXT}"
             )
         self._count(verb, call.answer.outcome, start)
         if call.answer.outcome is ReplyStatus.DONE:
@@ -352,10 +353,12 @@ class Client:
             return
         if not self.connected:
             if now >= transport.began_at + limits.hello_seconds:
-                raise TimeoutError(f"the probe sent no greeting within {limits.hello_seconds:g} s")
+                raise TimeoutError(
+                    f"the probe sent no greeting within {duration(limits.hello_seconds)}"
+                )
             return
         if transport.unsent() and now >= transport.sent_at + limits.unread_seconds:
-            raise TimeoutError(f"the probe read no request for {limits.unread_seconds:g} s")
+            raise TimeoutError(f"the probe read no request for {duration(limits.unread_seconds)}")
         heard_at = transport.received_at
         if any(call.sent_at is not None and heard_at < call.sent_at for call in given_up):
             raise TimeoutError("the probe sent nothing until the deadline")
@@ -478,7 +481,8 @@ class Client:
         for call in calls:
             text = (
                 f"{_name(call.verb, call.arguments)}: {self.problem}; will retry with the next"
-                f" request, at most {self._limits.max_pause_seconds:.0f} s after the last attempt"
+                f" request, at most {duration(self._limits.max_pause_seconds)} after the last"
+                " attempt"
             )
             self._end(call.identifier, error=(AbsentError if self._absent else ReadError)(text))
 

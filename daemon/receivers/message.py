@@ -18,7 +18,6 @@ from iowarden.daemon.notify.message import subject
 from iowarden.daemon.notify.message_format import MessageFormat
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.notice import Reason
-from iowarden.rules.quantity import spelled, spelled_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,7 +105,7 @@ def document(notice: Notice, host: str) -> dict[str, Any]:
             for each in notice.evidence[:MAX_LINES]
         ],
         "affected": _lines(map(_prose, notice.affected)),
-        "advice": _lines(_paragraph(spelled_advice(each)) for each in notice.advice),
+        "advice": _lines(_paragraph(each) for each in notice.advice),
         "unknown": _lines(map(_prose, notice.unknown)),
         "cut": False,
         "messages": [],
@@ -160,7 +159,7 @@ def _digest_name(rows: Sequence[OutboxRow]) -> str:
 
 
 def _prose(text: str) -> str:
-    return spelled(_text(text))
+    return _text(text)
 
 
 def _name(text: str) -> str:

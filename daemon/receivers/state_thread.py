@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import SendResult
@@ -137,7 +138,7 @@ class Account:
             f"{self._where} thread {thread_name}",
             working_since,
             _HUNG_SECONDS,
-            f"{self._where}: an attempt has been blocked for over {_HUNG_SECONDS:.0f} s",
+            f"{self._where}: an attempt has been blocked for over {duration(_HUNG_SECONDS)}",
             journal.MAIL_FAILED,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import metrics, process_metrics
 from iowarden.daemon.config.keys import KEYS
@@ -84,14 +85,14 @@ def families() -> tuple[Family, ...]:
 def _collectors() -> Iterator[str]:
     for source in SOURCES:
         yield f"### `{source.name}`"
-        yield f"{_summary('SOURCE', source)} Every {source.period_seconds:g} s by default."
+        yield f"{_summary('SOURCE', source)} Every {duration(source.period_seconds)} by default."
         yield _families(source.families)
 
 
 def _interval(source: Source[Any]) -> str:
     for key in KEYS:
         if key.path.endswith(f".{source.name}") and key.explanation == source.period_help:
-            return f" Every {source.period_seconds:g} s (`{key.path}`)."
+            return f" Every {duration(source.period_seconds)} (`{key.path}`)."
     return ""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UnansweredError
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.collectors.source import collect
 from iowarden.daemon.polling.scheduler import (
@@ -100,7 +101,7 @@ class PlayedScheduler(SourceScheduler):
 
         def enter(part: Hashable) -> str:
             if part in skipped:
-                return f"no answer for {now - skipped[part][0]:.0f} s"
+                return f"no answer for {duration(now - skipped[part][0])}"
             run.part = part
             return ""
 

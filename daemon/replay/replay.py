@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.daemon import journal, json_codec, sanitize
@@ -285,7 +286,7 @@ class _Timeline:
         if gap < 0:
             raise RecordingError(
                 "frame 000000: expected a time after the end of the recording before it, got"
-                f" {-gap:.0f} s earlier; name recordings in the order of time"
+                f" {duration(-gap)} earlier; name recordings in the order of time"
             )
         self._origin_seconds = frame.monotonic_seconds - at_seconds - gap
         text = f"iowarden starts again, {moment(gap)} after the end of the recording before"

@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.service import persisted_state
@@ -19,7 +20,6 @@ from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL
 from iowarden.daemon.storage.sqlite import document_of_text
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
 from iowarden.rules.notices import digest
-from iowarden.rules.quantity import duration
 from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, StoredDependents, restacked
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Checkpoint:
             return (), ""
         return held, "" if KERNEL in held else (
             f"{', '.join(held)}: not polled: where it was read to is in state.db, which does not"
-            f" answer; is polled without that after {CONTROLLERS_WAIT_SECONDS:.0f} s"
+            f" answer; is polled without that after {duration(CONTROLLERS_WAIT_SECONDS)}"
         )
 
     def restore(self, now: float) -> None:

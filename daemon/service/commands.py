@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
@@ -29,7 +30,6 @@ from iowarden.rules.incidents import silences
 from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.run import Budget
-from iowarden.rules.quantity import duration
 from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 

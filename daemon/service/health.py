@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal
 from iowarden.rules.severity import Severity
 
@@ -44,7 +45,9 @@ class ServiceHealth:
     def healthy(self) -> str:
         """Return '' while the loop is running, else for how long it has not run."""
         behind = self.clock.now() - self.turned_seconds
-        return "" if behind <= HEALTHY_SECONDS else f"the main loop has not run for {behind:.0f} s"
+        return (
+            "" if behind <= HEALTHY_SECONDS else f"the main loop has not run for {duration(behind)}"
+        )
 
     def ready(self) -> str:
         """Return '' after the first complete poll of all collectors, else what is missing."""

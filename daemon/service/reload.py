@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.control import documents
@@ -168,7 +169,9 @@ class Reloader:
         """Log when the reload hangs on a disk; the configuration in force stays."""
         since = self._reading_since
         if since is not None and now - since > HUNG_SECONDS and not self.refusal:
-            text = f"reading the configuration hangs for over {HUNG_SECONDS:.0f} s: a disk hangs"
+            text = (
+                f"reading the configuration hangs for over {duration(HUNG_SECONDS)}: a disk hangs"
+            )
             self._refuse((f"reload: {text}",))
             self._notify("READY=1")
 

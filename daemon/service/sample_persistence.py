@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.promql import history
@@ -168,7 +169,7 @@ class SamplePersistence:
             "history.db",
             None if self._store is None else self._store.working_since,
             HUNG_SECONDS,
-            f"history: access to history.db hangs for over {HUNG_SECONDS:.0f} s; monitoring"
+            f"history: access to history.db hangs for over {duration(HUNG_SECONDS)}; monitoring"
             " continues without it",
             journal.STATE_TROUBLE,
         )

@@ -24,6 +24,7 @@ from iowarden.collectors.model import (
     StuckError,
     trace,
 )
+from iowarden.collectors.quantity import duration, percentage
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import documents
@@ -228,7 +229,7 @@ class ScanRunner:
             text = f"{os.strerror(last.error)} at byte {last.bad_offset}"
             self._retry[disk.disk] = (now + plan.HOLD_SECONDS, text)
         if last is not None and last.seconds > SLOW_SECONDS:
-            text = f"a read at byte {last.offset} took {last.seconds:.1f} s"
+            text = f"a read at byte {last.offset} took {duration(last.seconds)}"
             self._hold_adapter(disk, now, text)
         if found:
             self._end(disk, ScanState.FAILED, found, now)
@@ -300,7 +301,9 @@ class ScanRunner:
             if text := plan.check_size(scan, key, disk.size_bytes):
                 raise ValueError(text)
             self._set(key, plan.resumed(scan, now, who))
-            self._log(6, f"disk {key}: scan resumed at {plan.progress_ratio(scan):.0%} by {who}")
+            self._log(
+                6, f"disk {key}: scan resumed at {percentage(plan.progress_ratio(scan))} by {who}"
+            )
         else:
             self._begin(disk, now, who)
         self._store()
@@ -310,7 +313,9 @@ class ScanRunner:
         if scan is None or scan.state is not ScanState.RUNNING:
             raise ValueError(f"disk {key}: expected a running scan, got none")
         self._set(key, plan.ended(scan, ScanState.STOPPED, f"stopped by {who}", now))
-        self._log(6, f"disk {key}: scan stopped at {plan.progress_ratio(scan):.0%} by {who}")
+        self._log(
+            6, f"disk {key}: scan stopped at {percentage(plan.progress_ratio(scan))} by {who}"
+        )
         self._store()
 
     def status(self, now: float, wanted: str) -> documents.ScanList:
@@ -420,7 +425,7 @@ class ScanRunner:
             self._log(
                 5,
                 f"disk {disk.disk}: the schedule in 'scans' cannot be met: the scan before is"
-                f" {plan.progress_ratio(scan):.0%} done{rest}; choose a longer interval",
+                f" {percentage(plan.progress_ratio(scan))} done{rest}; choose a longer interval",
             )
 
     def _begin(self, disk: ScanDisk, now: float, who: str) -> None:
@@ -516,7 +521,7 @@ class ScanRunner:
         after = plan.completed(scan, now)
         self._set(disk.disk, after)
         slower = "".join(
-            f"; zone {zone} of 128 has {ratio:.0%} of its throughput in the scan before"
+            f"; zone {zone} of 128 has {percentage(ratio)} of its throughput in the scan before"
             for zone, ratio in after.slower[:3]
         )
         bad = f", {len(after.bad)} bad ranges" if after.bad else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Chunk, Outcome, Reading, Sample
+from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.alert_info import AlertInfo
 from iowarden.daemon.clock import local_zone
@@ -457,7 +458,7 @@ class Service:
             case Reading():
                 self._dependencies.readers.finished(event)
                 self._pending.append(event)
-                took = f"{event.duration_seconds * 1000:.1f} ms"
+                took = duration(event.duration_seconds)
                 self._log.debug(f"collector {event.source}: {event.outcome}, {took} {event.error}")
             case SendResult():
                 self._mails.sent(event, now)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.notify.delivery import PresentState
 from iowarden.daemon.views import public_answers
 from iowarden.rules.advice import dirty_limits, facts, last_copies
@@ -16,7 +17,6 @@ from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import measurements, why
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured, RuleThreshold
-from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

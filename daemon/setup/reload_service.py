@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import UserInputError
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.running_service import Unit
 
@@ -76,6 +77,6 @@ def reload(
     if before.get(_SUCCESSFUL) == 0:  # the last reload was refused as well: no difference to see
         return False, _REFUSED
     return False, (
-        f"the service did not confirm within {WAIT_SECONDS:.0f} s that it loaded the configuration;"
-        " see 'iowarden status'"
+        f"the service did not confirm within {duration(WAIT_SECONDS)} that it loaded the"
+        " configuration; see 'iowarden status'"
     )

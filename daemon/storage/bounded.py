@@ -6,6 +6,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.quantity import duration
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,7 +34,9 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     try:
         result = results.get(timeout=seconds)
     except queue.Empty:
-        raise NoAnswerError(f"no answer within {seconds:.0f} s: its disk or server hangs") from None
+        raise NoAnswerError(
+            f"no answer within {duration(seconds)}: its disk or server hangs"
+        ) from None
     if isinstance(result, Exception):
         raise result
     return result[0]

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.model import trace
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.storage import sqlite
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class PatientReader:
             if once.acquire(blocking=False):
                 then(items, why)
 
-        late = f"{self._place} could not be read within {self._seconds:g} s: its disk may hang"
+        late = (
+            f"{self._place} could not be read within {duration(self._seconds)}: its disk may hang"
+        )
         patience = threading.Timer(self._seconds, done, ([], late))
 
         def run() -> None:

@@ -13,6 +13,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NoReturn
 
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.storage.bounded import WAIT_SECONDS, NoAnswerError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _await(answers: socket.socket, wait_seconds: float) -> None:
     try:
         data = answers.recv(_MAX_BYTES)
     except TimeoutError:
-        text = f"no answer within {wait_seconds:.0f} s: its disk or server hangs"
+        text = f"no answer within {duration(wait_seconds)}: its disk or server hangs"
         raise NoAnswerError(text) from None
     if len(data) < _NUMBER.size:
         raise NoAnswerError("the process that checked it ended without an answer")

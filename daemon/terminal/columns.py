@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import quantity
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.notices.who_waits import lower_bound
-from iowarden.rules.quantity import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,6 @@ def _silenced(silences: Sequence[str]) -> list[str]:
 
 
 def _marked(summary: str, cleared_seconds: float | None, now: float, marks: Sequence[str]) -> str:
-    summary = spelled(summary)
     if cleared_seconds is not None:
         summary = f"cleared {span(now - cleared_seconds)} ago; was: {summary}"
     return summary + "".join(f" [{mark}]" for mark in marks)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import percentage, size
 from iowarden.daemon.control.storage_document import StorageNode
 from iowarden.daemon.terminal.times import at_text
-from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -247,7 +247,7 @@ def _parts(node: StorageNode, now: float) -> Iterator[str]:
     if node.depth == 0 and node.size_bytes is not None:
         yield size(node.size_bytes)
     if node.used_ratio is not None:
-        yield f"{node.used_ratio * 100:.0f} %"
+        yield percentage(node.used_ratio)
     since = ""
     if node.since_seconds is not None and node.severity and node.is_member:
         since = f" since {_moment(node.since_seconds, now)}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from iowarden.collectors.quantity import quantity
 from iowarden.daemon.clock import local_zone
-from iowarden.rules.quantity import quantity
 
 
 def since_text(at_seconds: float | None, now: float) -> str:

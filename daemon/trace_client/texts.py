@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.trace.protocol import ALL_SIZES
-from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def program(request: TracedRequest) -> str:
 
 def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
     """Yield lines of evidence about one disk."""
-    yield f"trace of {name} for {found.seconds:.3g} s: {summary(found, disk)}"
+    yield f"trace of {name} for {duration(found.seconds)}: {summary(found, disk)}"
     for line in totals(disk):
         yield (
             f"{name} {operation(line.operation)}: {count(line.requests)}, p50"
@@ -101,7 +101,7 @@ def summary(found: TraceResult, disk: DiskTrace) -> str:
     text = f"{count(disk.requests)} ({per_second:.0f}/s), {size(disk.bytes)}"
     if disk.read_ahead_bytes_ratio is not None:
         ratio = disk.read_ahead_bytes_ratio
-        text += f"; read-ahead is {ratio:.0%} of the bytes read"
+        text += f"; read-ahead is {percentage(ratio)} of the bytes read"
     return text
 
 

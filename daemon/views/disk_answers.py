@@ -6,12 +6,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.printable import name as safe_name
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
-from iowarden.rules.quantity import size
 from iowarden.rules.scan.last_read import newest
 from iowarden.rules.signals.guards import HOST
 from iowarden.rules.topology import inventory
@@ -215,10 +215,8 @@ def _polled_by(found: InventoryDisk) -> Iterator[tuple[str, str]]:
     polled = found.polled
     assert polled is not None  # noqa: S101 - checked by the caller
     yield "access method", found.access_method
-    yield (
-        "poll interval",
-        f"{polled.period_seconds / 60:.0f} min, the last poll took {polled.duration_seconds:.1f} s",
-    )
+    took = duration(polled.duration_seconds)
+    yield "poll interval", f"{duration(polled.period_seconds)}, the last poll took {took}"
     yield "polls", f"{polled.runs_total}, {polled.failures_total} failed"
     drive = polled.drive
     if drive is not None and drive.smartctl_version:
@@ -252,7 +250,7 @@ def _present(*facts: tuple[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _ratio(value: float | None, more: str = "") -> str | None:
-    return None if value is None else f"{value * 100:g} %{more}"
+    return None if value is None else f"{percentage(value)}{more}"
 
 
 def _text(value: int | None) -> str:

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import redundancy_text
 from iowarden.collectors.zfs.zpool_status import ROLES, WORKING, redundancy_groups
 from iowarden.daemon.control.storage_document import StorageNode
 from iowarden.daemon.views.storage_facts import CRITICAL, WARNING, worst
-from iowarden.rules.quantity import duration, size
 from iowarden.rules.topology.redundancy import last_holders, runs
 from iowarden.rules.topology.survival import CONTROLLER, MD, MULTIPATH, ZFS
 
@@ -89,7 +89,7 @@ def _sync(array: MdArray) -> str:
     if ratio is None:
         return word
     total = None if array.mdstat is None else array.mdstat.sync_total_blocks
-    text = f"{word} {ratio * 100:.0f} %"
+    text = f"{word} {percentage(ratio)}"
     if total and speed:
         text += f", {duration((1 - ratio) * total * _KIB / speed)} left"
     return text
@@ -172,7 +172,7 @@ def pool(node: StorageNode, name: str, facts: StorageFacts) -> StorageNode:
         text += f": {redundancy_text(found.survives, int(bool(exhausted or found.complete)))}"
     if devices.space is not None:
         used = devices.space.allocated_bytes / devices.space.size_bytes
-        text += f"; {used * 100:.0f} % of {size(devices.space.size_bytes)} used"
+        text += f"; {percentage(used)} of {size(devices.space.size_bytes)} used"
     if status.scan is not None:
         text += f"; {_scan(status.scan)}"
     severity = CRITICAL if exhausted or state not in {"ONLINE", "DEGRADED", ""} else ""
@@ -183,7 +183,7 @@ def pool(node: StorageNode, name: str, facts: StorageFacts) -> StorageNode:
 def _scan(scan: Scan) -> str:
     """Return the last scrub or resilver: 'scrub 2026-11-23: 0 errors'."""
     if scan.done_ratio is not None and scan.state == "running":
-        return f"{scan.kind} {scan.done_ratio * 100:.0f} %"
+        return f"{scan.kind} {percentage(scan.done_ratio)}"
     day = "" if scan.at is None else f" {scan.at:%Y-%m-%d}"
     if scan.errors is None:
         return f"{scan.kind} {scan.state}{day}"
@@ -271,7 +271,7 @@ def volume(
     if found is not None:
         text += f": {found.text}"
     if array.state.done_ratio is not None:
-        text += f"; {array.state.done_ratio * 100:.0f} % done"
+        text += f"; {percentage(array.state.done_ratio)} done"
     policy = array.policy
     if policy is not None and policy.write_back is not None:
         text += "; write-back" if policy.write_back else "; write-through"

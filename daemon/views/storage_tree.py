@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.printable import name as safe_name
+from iowarden.collectors.quantity import duration, percentage
 from iowarden.collectors.sysfs import printable_name
 from iowarden.collectors.zfs.zpool_status import redundancy_groups
 from iowarden.daemon.control.storage_document import StorageNode, StorageTree
 from iowarden.daemon.views import storage_members as members
 from iowarden.daemon.views.storage_bays import bays
 from iowarden.daemon.views.storage_facts import CRITICAL, THIN_POOL, StorageFacts, is_hidden, worst
-from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.stack import POOL, DeviceStack, path_maps
 from iowarden.rules.topology.survival import BTRFS, LVM
@@ -375,7 +375,7 @@ class _Builder:
         node = replace(node, name=name.removesuffix(THIN_POOL), kind="thin pool")
         for status in self._facts.last.dm_targets or ():
             if status.name == name and status.target == "thin-pool" and not status.unparsed:
-                full = ", ".join(f"{u.area} {u.ratio * 100:.0f} %" for u in status.usages)
+                full = ", ".join(f"{u.area} {percentage(u.ratio)}" for u in status.usages)
                 odd = [state for state in status.states if state != "rw"]
                 words = (full, ", ".join(odd), _worst_text(alerts))
                 return replace(node, state="; ".join(filter(None, words)))

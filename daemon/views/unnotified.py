@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.quantity import duration
+from iowarden.collectors.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.quantity import duration, size
+from iowarden.collectors.quantity import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

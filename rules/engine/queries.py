@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.quantity import duration
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.engine.sample_hub import REQUESTED_SECONDS
@@ -133,8 +134,8 @@ class Queries:
         for window in self._missing(expression):
             kept = self._hub.store.retention_seconds(window)
             raise EvaluationError(
-                f"expected {window.seconds:.0f} s of history of '{window.selector}', got"
-                f" {kept:.0f} s: history is stored only as long as a loaded rule needs it; add"
+                f"expected {duration(window.seconds)} of history of '{window.selector}', got"
+                f" {duration(kept)}: history is stored only as long as a loaded rule needs it; add"
                 " a rule with this range"
             )
 
@@ -157,7 +158,7 @@ class Queries:
         names = ", ".join(f"'{window.selector}'" for window in missing)
         raise EvaluationError(
             f"no history of {names} yet: no rule reads it. It is recorded from now on, for"
-            f" {max(REQUESTED_SECONDS, 2 * missing[0].seconds) / 3600:.0f} h; repeat the query"
+            f" {duration(max(REQUESTED_SECONDS, 2 * missing[0].seconds))}; repeat the query"
             " later, or add a rule with this range"
         )
 
@@ -172,7 +173,7 @@ class Queries:
             needed = window.seconds - LOOKBACK_SECONDS
             since = max(window.known(self._hub.watched().since), default=now)
             if now - since < needed:
-                parts.append(f"'{window.selector}' is recorded for {now - since:.0f} s")
+                parts.append(f"'{window.selector}' is recorded for {duration(now - since)}")
         return "" if not parts else f"incomplete: {', '.join(parts)}, less than the range"
 
     def near(self, text: str, known: Collection[str]) -> str:

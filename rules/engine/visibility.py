@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.quantity import duration
 from iowarden.rules.engine.certain_part import certain_part, possible_part
 from iowarden.rules.engine.sample_hub import SETTLED_SECONDS
 from iowarden.rules.promql.evaluator import compile_node
@@ -272,8 +273,8 @@ class Visibility:
             since = self._hub.window(name, seconds, now)
             if alert.active_seconds < since and now - since < seconds:
                 return since, (
-                    f"its rule needs {seconds:.0f} s of history,"
-                    f" and '{name or 'its data'}' was recorded for {now - since:.0f} s"
+                    f"its rule needs {duration(seconds)} of history,"
+                    f" and '{name or 'its data'}' was recorded for {duration(now - since)}"
                 )
         return now, ""
 

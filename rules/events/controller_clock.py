@@ -21,6 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -191,7 +192,7 @@ def moved(before: Offset, now: Offset) -> str:
     if abs(abs(change) - HOUR_SECONDS) <= MATCH_SECONDS:
         return "its clock changed by one hour: daylight saving time"
     way = "forward" if change > 0 else "back"
-    return f"its clock was set {way} by {abs(change):.0f} s"
+    return f"its clock was set {way} by {duration(abs(change))}"
 
 
 def describe(offset: Offset, clock: str = "its clock") -> str:

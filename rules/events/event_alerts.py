@@ -15,6 +15,7 @@ from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.md import md_events
 from iowarden.collectors.procfs.process_io import unit_of_group
+from iowarden.collectors.quantity import duration, size
 from iowarden.rules.advice.advice import PART
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.events import controller_clock, hung
@@ -29,7 +30,6 @@ from iowarden.rules.events.event_state import (
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.incidents.model import BASELINE
-from iowarden.rules.quantity import size
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
 from iowarden.rules.topology.stack import FILE_SYSTEM
@@ -231,7 +231,7 @@ def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:
             return ""
     member = h.burst.last.device or "that member"
     return (
-        f"The kernel log has no error of {member} in the {BLAME_SECONDS / 60:.0f} minutes before:"
+        f"The kernel log has no error of {member} in the {duration(BLAME_SECONDS)} before:"
         " it may have been failed by command (mdadm --fail)."
     )
 
@@ -268,7 +268,7 @@ def _unseen(state: CorrelationState, h: EventGroup) -> str:
         return ""
     if any(abs(at - each) <= MATCH_SECONDS for times in state.errors.values() for each in times):
         return ""
-    return _log_not_read(f"within {MATCH_SECONDS:.0f} s")
+    return _log_not_read(f"within {duration(MATCH_SECONDS)}")
 
 
 def _log_not_read(when: str) -> str:

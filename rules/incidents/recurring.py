@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.incidents import causes, members
-from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ITSELF
 from iowarden.rules.topology.graph import HOST

@@ -10,13 +10,13 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
+from iowarden.collectors.near import near
 from iowarden.rules.incidents import due
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time
@@ -179,8 +179,7 @@ def note(
 
 def _absent(matcher: Matcher, values: Collection[str]) -> str:
     """Return that no object matches, with the values that are like it, or some."""
-    near = difflib.get_close_matches(matcher.text, values, MAX_NAMED)
-    like = sorted(near or values)[:MAX_NAMED]
+    like = sorted(near(matcher.text, values) or values)[:MAX_NAMED]
     more = len(values) - len(like)
     there = f"; there are {', '.join(like)}" + (f" and {more} more" if more else "") if like else ""
     return (

@@ -16,7 +16,6 @@ from iowarden.rules.promql.evaluator import Sample
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.signatures import COMPARISONS
-from iowarden.rules.quantity import spelled, spelled_advice
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 
 if TYPE_CHECKING:
@@ -249,9 +248,7 @@ class Example:
             name: text.render(self.labels, self.value, self._query) for name, text in rule.labels
         }
         self.annotations = {
-            name: (spelled_advice if name == "advice" else spelled)(
-                text.render(self.labels, self.value, self._query)
-            )
+            name: text.render(self.labels, self.value, self._query)
             for name, text in rule.annotations
         }
         """The texts of the rule, as they would be in a mail about this object."""

@@ -10,13 +10,13 @@ import functools
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.rules.advice import advice
 from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.manual.example import SERIAL, Example
 from iowarden.rules.manual.example_machine import facts
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.quantity import duration, spelled_advice
 from iowarden.rules.rulefile.overrides import adjustable, comparisons, severity
 from iowarden.rules.rulefile.rulefile import Rule
 from iowarden.rules.rulefile.unmatched_selectors import selectors
@@ -139,7 +139,7 @@ def _series(expression: str) -> tuple[str, ...]:
 def _advice(text: str, steps: str, labels: Mapping[str, str]) -> str:
     """Return what to do about the example object."""
     about = AdviceSubject(labels)
-    return spelled_advice(advice.filled(advice.with_steps(text, steps), about, _facts()))
+    return advice.filled(advice.with_steps(text, steps), about, _facts())
 
 
 def _severity_of(row: EventRule) -> str:

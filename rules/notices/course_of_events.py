@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import quantity
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Layer
 from iowarden.rules.notices.mail import disk, distinct, listed
 from iowarden.rules.notices.titles import is_named
-from iowarden.rules.quantity import quantity
 from iowarden.rules.topology.device_identity import identity, named_now
 
 if TYPE_CHECKING:

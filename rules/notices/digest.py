@@ -12,11 +12,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason
-from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.returned_disks import sentence
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.printable import name as safe_name
+from iowarden.collectors.quantity import quantity
 from iowarden.rules.notice import Evidence, Measurement
 from iowarden.rules.notices.metric_titles import (
     NO_COURSE_THRESHOLD,
@@ -26,7 +27,6 @@ from iowarden.rules.notices.metric_titles import (
 from iowarden.rules.promql.ast import Binary, Node, Number, Selector, children
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.rules.quantity import quantity
+from iowarden.collectors.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.procfs.tasks import writeback_channel
+from iowarden.collectors.quantity import quantity
 from iowarden.rules.notice import Evidence
-from iowarden.rules.quantity import quantity
 from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.collectors.procfs.process_io import unit_of
-from iowarden.rules.quantity import duration, size
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.rules.signals.waits.freezes import rhythm
 from iowarden.rules.signals.waits.harm import followed
 from iowarden.rules.signals.waits.storage_call import waits_for_lock
@@ -248,7 +248,7 @@ def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) ->
     if series.times < MIN_RHYTHM_TIMES:
         return ""
     repeats = rhythm(series, now)
-    share = f"{repeats.ratio * 100:.0f} %"
+    share = percentage(repeats.ratio)
     return (
         f"rhythm: {repeats.times} times since {date(repeats.since_seconds)}, each"
         f" {duration(repeats.period_seconds)} for about {duration(repeats.length_seconds)};"

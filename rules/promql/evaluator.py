@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.rules.promql import ranges
 from iowarden.rules.promql.aggregations import aggregate, quantile
 from iowarden.rules.promql.ast import (
@@ -144,10 +145,10 @@ class Expression:
         for window in self.windows:
             if window.seconds > store.retention_seconds(window):
                 raise EvaluationError(
-                    f"no history of '{window.selector}' over {window.seconds:.0f} s: the history"
-                    f" that all rules need exceeds {MAX_SAMPLES:,} changes and timestamps, and the"
-                    " longest windows go first; select fewer series or shorten the range, and"
-                    " reload"
+                    f"no history of '{window.selector}' over {duration(window.seconds)}: the"
+                    f" history that all rules need exceeds {MAX_SAMPLES:,} changes and timestamps,"
+                    " and the longest windows go first; select fewer series or shorten the range,"
+                    " and reload"
                 )
 
 

@@ -170,8 +170,7 @@ def _following(rule: AnyRule, severities: Mapping[tuple[str, str], str]) -> AnyR
     if follow(expression.text) != expression.text:
         expression = compile_expression(follow(expression.text))
     annotations = tuple(
-        (name, one if follow(one.text) == one.text else compile_template(follow(one.text)))
-        for name, one in rule.annotations
+        (name, replace(one, text=follow(one.text))) for name, one in rule.annotations
     )
     return replace(rule, expression=expression, annotations=annotations)
 

@@ -103,7 +103,9 @@ def parse_rule_file(text: str, file: str, *, check_templates: bool = True) -> tu
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
-    reader = _RuleFileReader(nodes, compile_template if check_templates else Template)
+    template = compile_template if check_templates else Template
+    is_shipped = file.startswith(SHIPPED)
+    reader = _RuleFileReader(nodes, lambda text: template(text, is_shipped=is_shipped))
     groups = reader.groups(root) if root is not None else ()
     nodes.finish()
     return groups

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.rulefile.printf import Struct, Value
-from iowarden.rules.rulefile.template_functions import RenderError
-from iowarden.rules.rulefile.template_parser import Output, Query, Scope, compile_text
+from iowarden.rules.rulefile.template_functions import (
+    FUNCTIONS,
+    SHIPPED_FUNCTIONS,
+    RenderError,
+)
+from iowarden.rules.rulefile.template_parser import Output, Query, Scope, Write, compile_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +33,10 @@ A step is one of a regular expression, an iteration, a call, or COPIED_PER_STEP 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A compiled template."""
+    """A compiled template; numbers are as in Prometheus, in a shipped one as in other texts."""
 
     text: str
+    is_shipped: bool = False
 
     def render(
         self,
@@ -58,7 +63,7 @@ class Template:
         )
         if "{{" not in self.text:  # The usual case for labels.
             return self.text
-        write, slots = _compiled(self.text)
+        write, slots = _compiled(self.text, self.is_shipped)
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
         output, steps = Output(), steps or Steps(MAX_STEPS)
         try:
@@ -69,15 +74,17 @@ class Template:
         return str(output)
 
 
-def compile_template(text: str) -> Template:
+def compile_template(text: str, *, is_shipped: bool = False) -> Template:
     """Compile a text.
 
     Errors: TemplateError with line and column; also for a constant query that is not valid PromQL.
     """
     if "{{" in text:
         compile_text(text)  # Only to find errors: most alerts never fire.
-    return Template(text)
+    return Template(text, is_shipped)
 
 
-_compiled = functools.lru_cache(maxsize=256)(compile_text)
-"""Only rendered templates are cached: those of all shipped rules would take over 2 MB."""
+@functools.lru_cache(maxsize=256)
+def _compiled(text: str, is_shipped: bool) -> tuple[Write, int]:  # noqa: FBT001 - a cache's key
+    """Compile a template that is rendered: those of all shipped rules would take over 2 MB."""
+    return compile_text(text, SHIPPED_FUNCTIONS if is_shipped else FUNCTIONS)

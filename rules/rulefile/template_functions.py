@@ -5,9 +5,11 @@ Source: Prometheus 3, 'Template reference'; Go, package text/template, 'Function
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors import quantity
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.automaton import Match, RegexError, Steps
 from iowarden.rules.promql.regex import compile_search
@@ -215,6 +217,32 @@ FUNCTIONS: Mapping[str, Function] = {
     "toUpper": Function(("string",), humanize.upper),
     "value": Function(("sample",), lambda sample: sample.fields["Value"]),
 }
+
+
+def _finite(
+    formatted: Callable[[float], str], otherwise: Callable[[float], str]
+) -> Callable[[Value], str]:
+    """Return a format of finite numbers; Prometheus' own function has '+Inf' and 'NaN'."""
+
+    def call(value: Value) -> str:
+        number = _number(value)
+        return formatted(number) if math.isfinite(number) else otherwise(number)
+
+    return call
+
+
+SHIPPED_FUNCTIONS: Mapping[str, Function] = {
+    **FUNCTIONS,
+    "humanize1024": Function(("any",), _finite(quantity.binary_prefixed, humanize.humanize1024)),
+    "humanizeDuration": Function(("any",), _finite(quantity.duration, humanize.humanize_duration)),
+    "humanizePercentage": Function(
+        ("any",), _finite(quantity.percentage, humanize.humanize_percentage)
+    ),
+}
+"""Of shipped rules, in the service: numbers as in all its other texts, '593 MiB', '4 min 54 s'.
+
+Prometheus, which gets the same rules, and unit tests of rules have Prometheus' own formats.
+"""
 OTHER_FUNCTIONS = frozenset(
     "args call externalURL graphLink html js now parseDuration parseDurationTime pathPrefix"
     " safeHtml slice tableLink tmpl toDuration toTime urlQueryEscape urlquery".split()

@@ -20,12 +20,15 @@ from iowarden.rules.rulefile.template_functions import (
     FUNCTIONS,
     MAX_CHARACTERS,
     OTHER_FUNCTIONS,
+    Function,
     RenderError,
     checked,
     is_true,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iowarden.rules.promql.automaton import Steps
     from iowarden.rules.promql.evaluator import Sample
 
@@ -113,12 +116,12 @@ _WORD = re.compile(
 _COMMENT = re.compile(r"\{\{(?:-[ \t\r\n]+)?/\*.*?\*/(?:[ \t\r\n]+-)?\}\}", re.DOTALL)
 
 
-def compile_text(text: str) -> tuple[Write, int]:
+def compile_text(text: str, functions: Mapping[str, Function] = FUNCTIONS) -> tuple[Write, int]:
     """Return a function that writes a text, and how many variables it needs in addition.
 
     Errors: TemplateError.
     """
-    parser = _Parser(text)
+    parser = _Parser(text, functions)
     return parser.document(), parser.slots
 
 
@@ -169,8 +172,9 @@ class _Operand:
 class _Parser:
     """Recursive descent; it yields closures instead of a tree."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, functions: Mapping[str, Function]) -> None:
         self.slots = 0
+        self._functions = functions
         self._text = text
         self._position = 0
         self._token = _Token("close", "", 0, after_blank=False)
@@ -477,7 +481,7 @@ class _Parser:
             return self._literal(token, name == "true")
         if name == "nil":
             raise self._error(token.position, "nil is not a command")
-        if name in FUNCTIONS or name in {"and", "or", "query"}:
+        if name in self._functions or name in {"and", "or", "query"}:
             return _Operand(_nil, token.position, function=name)
         if name in OTHER_FUNCTIONS:
             raise self._error(token.position, f"the function {name!r} is not supported")
@@ -496,7 +500,7 @@ class _Parser:
             self._check_query(arguments[0])
             text = values[0]
             return _Operand(lambda scope: _run_query(scope, text(scope)), function.position)
-        row = FUNCTIONS[name]
+        row = self._functions[name]
         wanted = row.minimum if row.variadic else len(row.parameters)
         enough = len(values) >= wanted if row.variadic else len(values) == wanted
         expected = f"at least {wanted}" if row.variadic else str(wanted)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.block.block_devices import NVME_PATH, ZFS
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.md.mdstat import SYNC_ACTIONS
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules import faults, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
@@ -258,12 +259,13 @@ def _recovery(what: str, device: Device, drive: Drive | None, used: tuple[str, .
     path = "queue/io_timeout" if nvme else "device/timeout"
     value = int(TIMEOUT_SECONDS) * (1000 if nvme else 1)
     first = f"smartctl -l scterc,70,70 /dev/{device.name}; if the drive refuses that: "
-    got = "no limit" if limit is None else f"{limit:g} s"
+    got = "no limit" if limit is None else duration(limit)
     return (
-        f"{what}: expected that the drive gives a bad sector up within {RECOVERY_SECONDS:g} s, or"
-        f" that the kernel waits {TIMEOUT_SECONDS:.0f} s, got {got} and"
-        f" {'an unknown time' if timeout is None else f'{timeout:g} s'}: the kernel would reset the"
-        f" drive and its adapter, with {', '.join(used[:3])} on it. Set it (until the next boot): "
+        f"{what}: expected that the drive gives a bad sector up within"
+        f" {duration(RECOVERY_SECONDS)}, or that the kernel waits {duration(TIMEOUT_SECONDS)}, got"
+        f" {got} and {'an unknown time' if timeout is None else duration(timeout)}: the kernel"
+        f" would reset the drive and its adapter, with {', '.join(used[:3])} on it. Set it (until"
+        " the next boot): "
         + ("" if nvme else first)
         + f"echo {value} > /sys/block/{device.name}/{path}"
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.surface import BLOCK_BYTES, MAX_PIECE_BYTES, SECTOR_ERRORS
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
+from iowarden.collectors.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -254,8 +255,8 @@ def paused_until(scan: Scan, now: float) -> tuple[float, str] | None:
         recent = [at for at in scan.trouble_seconds if now - at < span]
         spent = sum(scan.troubles[len(scan.troubles) - len(recent) :])
         if recent and spent >= limit:
-            text = f"{spent:.0f} s of the last {name} went into failed and slow reads"
-            return recent[0] + span, f"{text}, of at most {limit:.0f} s"
+            text = f"{duration(spent)} of the last {name} went into failed and slow reads"
+            return recent[0] + span, f"{text}, of at most {duration(limit)}"
     tries = [at for at in scan.tries_seconds if now - at < HOUR]
     if scan.parts and len(tries) >= MAX_TRIES:
         return tries[0] + HOUR, f"{len(tries)} reads of bad areas in the last hour"

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import size
 from iowarden.collectors.smart.drive import Protocol
 from iowarden.collectors.smart.smartctl_refusal import VIRTUAL_MODELS
 
@@ -138,9 +139,7 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
     ]
     traffic = around.traffic_bytes or 0.0
     if processed and not any(processed) and traffic > _BUSY_BYTES:
-        yield Implausibility(
-            HARD, f"it counts 0 bytes, the kernel {traffic / 1e9:.0f} GB since boot"
-        )
+        yield Implausibility(HARD, f"it counts 0 bytes, the kernel {size(traffic)} since boot")
     errors = [
         number
         for row in counters.values()
@@ -200,12 +199,12 @@ def _anything(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
         yield Implausibility(SOFT, f"a temperature of {celsius:.0f} C")
     if any("invalid smart checksum" in text.lower() for text in drive.messages):
         yield Implausibility(SOFT, "its data has a wrong checksum")
-    size = None if around.device is None else around.device.size_bytes
-    if size and drive.capacity_bytes:
-        wrong = abs(size - drive.capacity_bytes) > _CAPACITY_ERROR_RATIO * size
-        if wrong:
-            told = f"{drive.capacity_bytes / 1e9:.0f} GB, and the kernel {size / 1e9:.0f} GB"
-            yield Implausibility(SOFT, f"it has {told}")
+    kernel_bytes = None if around.device is None else around.device.size_bytes
+    if kernel_bytes and drive.capacity_bytes:
+        difference = abs(kernel_bytes - drive.capacity_bytes)
+        if difference > _CAPACITY_ERROR_RATIO * kernel_bytes:
+            capacity = size(drive.capacity_bytes)
+            yield Implausibility(SOFT, f"it has {capacity}, and the kernel {size(kernel_bytes)}")
     if around.same_serial:
         yield Implausibility(
             SOFT, f"{around.same_serial} has the same serial number and another model"

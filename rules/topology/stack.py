@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.printable import name as safe_name
-from iowarden.rules.quantity import quantity
+from iowarden.collectors.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

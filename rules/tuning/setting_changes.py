@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.rules.tuning.tunings import SETTINGS, SIGNALS, Setting
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _mean(pieces: Iterable[_Piece]) -> Mean:
 def _verdict(before: Mean, after: Mean) -> str:
     """Return what the two means show, or which time is missing."""
     short = [
-        f"{mean.seconds / 60:.0f} min {word}"
+        f"{duration(mean.seconds)} {word}"
         for mean, word in ((before, "before"), (after, "since"))
         if mean.seconds < MIN_SECONDS
     ]

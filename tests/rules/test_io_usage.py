@@ -64,9 +64,9 @@ def test_a_database_writes_most() -> None:
     found = between(old, new)
     assert io_usage.sentences(found, STALL) == [
         (
-            "who writes: 84 % postgres (postgresql.service, pid 812 and 1 more, 212 MiB/s), 8 %"
-            " postgres (other.service, pid 900, 20 MiB/s), 6 % rsync (backup.service, pid 901,"
-            " 15 MiB/s)"
+            "who writes: 84.1 % postgres (postgresql.service, pid 812 and 1 more, 212 MiB/s),"
+            " 7.9 % postgres (other.service, pid 900, 20 MiB/s), 6 % rsync (backup.service,"
+            " pid 901, 15 MiB/s)"
         )
     ]
     assert found.bytes_per_second(WRITES) == 252 * MIB

@@ -71,7 +71,7 @@ def zpool(
         (zpool(counts="3 1.2K 0"), "warning", "3 read errors, 1229 write errors"),
         (zpool("DEGRADED", "DEGRADED", "FAULTED"), "warning", "pool tank is degraded"),
         (zpool("DEGRADED", "DEGRADED", "FAULTED"), "critical", "no redundancy left"),
-        (zpool(scan=RESILVER), "notice", "pool tank is being resilvered, 12% done"),
+        (zpool(scan=RESILVER), "notice", "pool tank is being resilvered, 11.7 % done"),
         (
             zpool("DEGRADED", "DEGRADED", "UNAVAIL", note="  was /dev/sdb1"),
             "warning",
@@ -274,7 +274,7 @@ def test_memory_is_compared_with_the_limits_of_the_kernel() -> None:
     assert read(MEMINFO.format(dirty=6640, writeback=0)).status == 0
     full = read(MEMINFO.format(dirty=20000, writeback=1_230_792))
     assert (full.status, full.alerts[0].alert) == (1, "DirtyLimitReached")
-    assert full.objects[0].details["writers blocked at"] == "1191 MiB"
+    assert full.objects[0].details["writers blocked at"] == "1.2 GiB"
     assert read(PROC_VMSTAT.format(dirty=1000, writeback=0)).status == 0
     assert read(PROC_VMSTAT.format(dirty=200_000, writeback=90_000)).status == 1
     assert read("nr_free_pages 5\nnr_dirty 7\n").status == 2

@@ -60,14 +60,14 @@ def test_a_healthy_host_is_ok() -> None:
 def test_one_incident_is_one_problem_and_the_worst_comes_first() -> None:
     """A failed disk has an alert of its own, one of its array, and a dozen of its file systems."""
     text = line_of(
-        alert("FilesystemFull", "warning", object="/srv", summary="/srv is 91.2% full"),
+        alert("FilesystemFull", "warning", object="/srv", summary="/srv is 91.2 % full"),
         alert("DiskFailing", "critical", incident="abc"),
         alert("MdDegraded", "warning", incident="abc"),
         incidents=(incident("abc", "critical", "sda fails, md0 is degraded"),),
     )
     assert text.startswith(
         "IOWARDEN CRITICAL: sda: sda fails, md0 is degraded (incident abc);"
-        " /srv: /srv is 91.2% full"
+        " /srv: /srv is 91.2 % full"
     )
     assert " | critical=1;;0;0 warning=1;0;;0 unknown=0;;;0 " in text
 

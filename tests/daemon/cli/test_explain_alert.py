@@ -54,7 +54,7 @@ def test_an_alert_is_explained_with_the_thresholds_of_this_host(
 ) -> None:
     """What it means, what to do, and the limit that the administrator set; no service answers."""
     text = explained(home, capsys, "FilesystemFull")
-    assert text.startswith("FilesystemFull, condition space_low\n  critical: /srv is 95% full")
+    assert text.startswith("FilesystemFull, condition space_low\n  critical: /srv is 95 % full")
     assert "not known, because no service answers: iowarden is not running" in text
     assert "du -xh" in part(text, "what to do, for the example object")
     assert "warning: fires" in part(text, "rule")

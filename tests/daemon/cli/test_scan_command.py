@@ -68,7 +68,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
         (
             ("start", "sda"),
             RUNNING,
-            "disk S1 (sda): scan: running, 25.0% done; about 3 h left, at most 7.6 MiB/s\n",
+            "disk S1 (sda): scan: running, 25 % done; about 3 h left, at most 7.6 MiB/s\n",
             0,
         ),
         (
@@ -80,7 +80,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
         (
             ("stop", "S1"),
             {**RUNNING, "state": "stopped", "text": "stopped by alice (uid 7)"},
-            "disk S1 (sda): scan: stopped at 25.0%; stopped by alice (uid 7)\n",
+            "disk S1 (sda): scan: stopped at 25 %; stopped by alice (uid 7)\n",
             0,
         ),
     ],
@@ -110,7 +110,7 @@ def test_the_status_shows_why_a_scan_waits_and_what_cannot_be_read(
     assert main.main(["scan", "status", "S1", *at(service)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "disk S1: bytes 1048576 to 1052671 cannot be read (512-byte sector 2048)" in lines
-    assert "disk S1: zone 3 of 128 has 60% of its throughput in the scan before" in lines
+    assert "disk S1: zone 3 of 128 has 60 % of its throughput in the scan before" in lines
 
 
 def test_a_terminal_gets_a_bar(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

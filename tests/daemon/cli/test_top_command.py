@@ -78,7 +78,7 @@ def test_tables_of_writers_and_waiters() -> None:
     for each in sections(FOUND):
         lines += columns(each) if isinstance(each, Table) else [each]
     assert lines == [
-        "measured for 10.0 s",
+        "measured for 10 s",
         "writers:",
         "  share  program   unit                pid  processes  rate",
         "  100 %  postgres  postgresql.service  812  1          5 MiB/s",

@@ -81,14 +81,14 @@ def test_latencies_the_slowest_and_what_waits_are_shown() -> None:
     """In plain columns of at most 80 characters; the operation's sum only where sizes differ."""
     lines = shown(sample())
     assert lines[0] == (
-        "sda (SIMULATED HDD, serial S-A): 2 requests (1/s), 136 KiB; read-ahead is 100% of the"
+        "sda (SIMULATED HDD, serial S-A): 2 requests (1/s), 136 KiB; read-ahead is 100 % of the"
         " bytes read in 3 s"
     )
     text = [" ".join(line.split()) for line in lines]
     assert "read-ahead <= 256 KiB 1 1.2 ms 1.2 ms 1.2 ms 1.2 ms" in text
     assert "sync write <= 16 KiB 1 2.5 s 2.5 s 2.5 s 2.5 s" in text
     assert not [line for line in text if line.startswith("sync write all")]
-    assert f"<= 2.05 ms 1 100% {'#' * 40}" in text
+    assert f"<= 2.05 ms 1 100 % {'#' * 40}" in text
     assert "2.5 s" in next(line for line in text if line.endswith("8 KiB 4096 postgres (pid 812)"))
     waiting = text.index("not completed:")
     assert text[waiting + 2].startswith("2.9 s")

@@ -48,7 +48,7 @@ def test_what_the_mail_says(server: Server) -> None:
         if alert.name == "Freeze" and alert.active and alert.severity.name == "WARNING"
     ]
     summary = alert.annotation("summary")
-    assert summary.startswith("programs blocked: 2.98GiB queued, ")
+    assert summary.startswith("programs blocked: 3 GiB queued, ")
     harm = server.machine.host.engine.signals.harm().last_harms["md0"][1]  # type: ignore[union-attr]
     assert [cause.command for cause in harm.causes] == ["pg_restore"]
     assert len(harm.victims) == 25

@@ -197,7 +197,7 @@ def test_the_speed_in_the_title_is_known_below_the_limit_of_the_host() -> None:
     server = quiet(Server(), 60)
     for _ in range(20):
         server.pass_second(two(), queued=600_000_000)
-    assert "572.2MiB queued, 7.692s to write it" in summary(server)
+    assert "572 MiB queued, 7.69 s to write it" in summary(server)
 
 
 # Healthy hosts.
@@ -365,12 +365,12 @@ def test_the_title_has_what_is_queued_now_and_the_evidence_what_was_at_most() ->
     server = quiet(Server(), 60)
     for second in range(20):
         server.pass_second(two(), queued=1_600_000_000 - max(second - 3, 0) * 70_000_000)
-    assert "programs blocked: 457.8MiB queued, 6.154s to write it, for " in summary(server)
+    assert "programs blocked: 458 MiB queued, 6.15 s to write it, for " in summary(server)
     most = server.machine.host.signals(["iowarden_freeze_queued_bytes"])
     assert list(most.values()) == [1_600_000_000]
     for _ in range(4):
         server.pass_second(two(), queued=3_000_000)
-    assert "programs blocked: 1.49GiB were queued, for " in summary(server)
+    assert "programs blocked: 1.5 GiB were queued, for " in summary(server)
 
 
 def test_who_filled_the_queue_stays_named_while_its_data_are_written() -> None:

@@ -55,7 +55,7 @@ def test_a_thin_pool_that_fills_up_is_mailed_with_what_is_on_it_and_ends_when_ex
         machine.change(status("thin-pool", POOL, HEALTHY.replace("500/", "850/")))
         (mail,) = program.wait(130)
         assert mail["Subject"].startswith("[WARNING]")
-        assert "data of thin pool vg-pool-tpool: 85% full" in text(mail)
+        assert "data of thin pool vg-pool-tpool: 85 % full" in text(mail)
         assert "/data" in text(mail)
         full = HEALTHY.replace("500/", "1000/").replace("rw", "out_of_data_space")
         machine.says(

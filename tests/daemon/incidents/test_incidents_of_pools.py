@@ -176,8 +176,8 @@ def test_a_full_pool_is_one_mail_and_not_one_of_each_dataset(tmp_path: Path) -> 
         mails = program.wait(2400)
     said = " ".join(text(mail).split())
     assert mail["Subject"].startswith("[CRITICAL]")
-    assert "pool tank is 96% full, 7.5 GiB free" in said
-    assert "fragmented to 31%" in said
+    assert "pool tank is 96 % full, 7.5 GiB free" in said
+    assert "fragmented to 31 %" in said
     assert "zfs list -r -o space -s used tank" in said
     assert [mail["Subject"][:4] for mail in mails] == ["[OK]"]
 
@@ -189,7 +189,7 @@ def test_a_pool_that_is_full_at_the_start_is_one_mail(tmp_path: Path) -> None:
     with watched(tmp_path, machine) as program:
         mails = program.wait(600)
     assert [mail["Subject"].partition(": ")[2] for mail in mails] == [
-        "pool tank is 96% full, 7.5 GiB free"
+        "pool tank is 96 % full, 7.5 GiB free"
     ]
 
 
@@ -205,4 +205,4 @@ def test_a_dataset_that_is_full_alone_is_mailed(tmp_path: Path, pool_space: dict
     machine.change(pool_space)
     with watched(tmp_path, machine) as program:
         (mail,) = program.wait(600)
-    assert "/tank/db is 96% full" in text(mail)
+    assert "/tank/db is 96 % full" in text(mail)

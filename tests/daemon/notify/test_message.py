@@ -178,7 +178,7 @@ def test_a_resolved_mail_reports_how_long_it_took() -> None:
     over = replace(
         NOTICE,
         reason=Reason.RESOLVED,
-        summary="was: no request completed for 34s",
+        summary="was: no request completed for 34 s",
         ended_seconds=NOTICE.opened_seconds + 95,
         realtime_seconds=NOTICE.opened_seconds + 160,
     )
@@ -323,7 +323,7 @@ def test_a_subject_reports_what_happened_and_not_twice_to_what() -> None:
 def test_a_subject_ends_with_a_whole_word() -> None:
     """'runs with 1 membe...' is no sentence, and 'for 3...' may be 3 s or 34 min."""
     told = replace(
-        NOTICE, object="sdb", summary="SMART data of this disk could not be read since 16m 2s"
+        NOTICE, object="sdb", summary="SMART data of this disk could not be read since 16 min 2 s"
     )
     assert subject(told, HOST) == (
         "[CRITICAL] db1.example.com: sdb: SMART data of this disk could not be read"
@@ -335,7 +335,7 @@ def test_a_subject_ends_with_a_whole_word() -> None:
 def test_a_subject_names_a_directory_and_a_mount_once() -> None:
     """What is new needs the room."""
     backup = replace(
-        NOTICE, object="/srv/dump", summary="no new file in /srv/dump (db1-*) for 1d 1h 20m 0s"
+        NOTICE, object="/srv/dump", summary="no new file in /srv/dump (db1-*) for 1 d 1 h"
     )
     assert subject(backup, HOST) == (
         "[CRITICAL] db1.example.com: /srv/dump: no new file (db1-*) for 1 d 1 h"
@@ -344,10 +344,10 @@ def test_a_subject_names_a_directory_and_a_mount_once() -> None:
         NOTICE,
         object="/srv",
         reason=Reason.ESCALATED,
-        summary="/srv has used 96.95% of its inodes",
+        summary="/srv has used 97 % of its inodes",
     )
     assert subject(full, HOST) == (
-        "[CRITICAL] db1.example.com: /srv: ESCALATED: has used 96.95% of its inodes"
+        "[CRITICAL] db1.example.com: /srv: ESCALATED: has used 97 % of its inodes"
     )
 
 
@@ -387,7 +387,7 @@ def test_a_subject_has_why_programs_are_blocked_before_the_whole_name_of_the_hos
     cause: str,
 ) -> None:
     """How long they are blocked goes first, then the domain, at last the middle of the name."""
-    told = replace(NOTICE, object="sdb", summary=f"programs blocked: {cause}, for 10s to 12s")
+    told = replace(NOTICE, object="sdb", summary=f"programs blocked: {cause}, for 10 s to 12 s")
     said = subject(told, "database-server-7.example.com")
     assert len(said) <= 78
     left_out = r" \(.*\)|\bthe |\ba |\bits "

@@ -301,5 +301,5 @@ def test_a_maildir_that_hangs_does_not_hide_the_outbox(
     hung.close()
     assert notes == {
         "the Maildir is being read for another command; try again in a moment",
-        "the Maildir could not be read within 0.05 s: its disk may hang",
+        "the Maildir could not be read within 50 ms: its disk may hang",
     }

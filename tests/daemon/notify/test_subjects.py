@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.golden import GOLDEN
+from support.mail_numbers import as_mailed
 
 from iowarden.daemon.notify.mail_format import WIDE
 from iowarden.daemon.notify.message import WIDTH, subject
@@ -67,7 +68,7 @@ def played(path: Path) -> Iterator[tuple[str, Notice]]:
                 severity = Severity[own["severity"].upper()]
                 if severity < Severity.WARNING:
                     continue
-                summary = dict(texts)["summary"]
+                summary = as_mailed(dict(texts)["summary"])
                 for key in ("mountpoint", "directory"):
                     if len(own.get(key, "")) > 1:
                         summary, own[key] = summary.replace(own[key], PATH), PATH
@@ -181,7 +182,7 @@ def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
         (
             Reason.DATA_UNAVAILABLE,
             "/srv/wal",
-            "last known: no new file in /srv/wal for 25m 1s, at most 5m 0s expected",
+            "last known: no new file in /srv/wal for 25 min 1 s, at most 5 min expected",
             "[WARNING] db1.example.com: /srv/wal: DATA UNAVAILABLE: no new file",
         ),
         (

@@ -335,7 +335,7 @@ def test_a_second_answer_and_one_too_late_are_passed_over(client: Client, peers:
     peer.send(StuckNow(()))
     heard = asking(client)
     other = peer.request()
-    with pytest.raises(ReadError, match=r"did not answer within 0.1 s, the request is cancelled"):
+    with pytest.raises(ReadError, match=r"did not answer within 100 ms, the request is cancelled"):
         late.result()
     peer.answer(other, first=1)
     peer.answer(other, second=2)
@@ -476,7 +476,7 @@ def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: P
         client.request("newest", ("\udcff" * 20_000,), 10.0)
     with pytest.raises(ValueError, match="up to 64 arguments"):
         client.request("run", ("x",) * 65, 10.0)
-    with pytest.raises(ValueError, match="a deadline up to 600 s"):
+    with pytest.raises(ValueError, match="a deadline up to 10 min"):
         client.request("run", (), float("nan"))
     question = asking(client)
     peer.answer(peer.request())

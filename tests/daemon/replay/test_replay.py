@@ -87,7 +87,8 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
     expected.write_text(
         "least: warning\n"
         "alerts:\n"
-        "  - {at: 22s, alert: WriteStall, state: firing, text: '702.9MiB.*: 5m 51s to write it'}\n"
+        "  - {at: 22s, alert: WriteStall, state: firing,"
+        " text: '703 MiB.*: 5 min 51 s to write it'}\n"
         "  - {at: 2m30s, alert: WriteStall, state: resolved}\n"
         "incidents: [{at: 22s, severity: warning, state: opened}]\n"
         "mails:\n"
@@ -124,7 +125,7 @@ alerts:
   - {at: 0s, alert: Fraction, state: firing}
   - {at: 10s, alert: WriteThrottle, severity: info, state: firing}
   - {at: 10s, alert: Drain, state: firing}
-  - {at: 30s, alert: DirtyLimitTooLarge, severity: info, text: sda\+sdb would need 42.76s}
+  - {at: 30s, alert: DirtyLimitTooLarge, severity: info, text: sda\+sdb would need 42.8 s}
   - {at: 1m, alert: Drain, state: resolved}
   - {at: 1m6s, alert: WriteStall, severity: warning, state: firing}
   - {at: 1m9s, alert: DeviceHang, severity: warning, text: 4 requests in flight}

@@ -300,7 +300,7 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> N
     machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(7200, busy_ratio=0.8)
     (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
-    assert run.postponed == "sdb is 80% busy"
+    assert run.postponed == "sdb is 80 % busy"
     assert machine.told("-t") == []
     machine.later(600, busy_ratio=0.1)
     assert machine.told("-t") == ["disk2"]

@@ -75,7 +75,7 @@ def test_an_incident_of_a_disk_is_traced_once_for_three_seconds() -> None:
     host.step(incident())
     assert host.requests.empty()
     assert host.lines(incident()) == [
-        "trace of sdb for 3 s: 2 requests (1/s), 136 KiB; read-ahead is 100% of the bytes read",
+        "trace of sdb for 3 s: 2 requests (1/s), 136 KiB; read-ahead is 100 % of the bytes read",
         "sdb read-ahead: 1 request, p50 1.2 ms, p99 1.2 ms, slowest 1.2 ms",
         "sdb sync write: 1 request, p50 2.5 s, p99 2.5 s, slowest 2.5 s",
         (

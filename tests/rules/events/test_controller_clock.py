@@ -176,8 +176,8 @@ def test_the_surest_way_wins() -> None:
         (14_400.0, 14_437.0, ""),
         (14_400.0, 18_030.0, "its clock changed by one hour: daylight saving time"),
         (18_000.0, 14_400.0, "its clock changed by one hour: daylight saving time"),
-        (14_400.0, 0.0, "its clock was set back by 14400 s"),
-        (0.0, 300.0, "its clock was set forward by 300 s"),
+        (14_400.0, 0.0, "its clock was set back by 4 h"),
+        (0.0, 300.0, "its clock was set forward by 5 min"),
     ],
 )
 def test_a_clock_that_moves(before: float, now: float, words: str) -> None:

@@ -412,7 +412,7 @@ def test_an_error_now_and_then_is_reported_again_at_most_hourly() -> None:
     assert machine.open == []
 
 
-BY_COMMAND = "The kernel log has no error of sdb in the 5 minutes before"
+BY_COMMAND = "The kernel log has no error of sdb in the 5 min before"
 FAILS = "md/raid1:md0: Disk failure on sdb, disabling device."
 
 

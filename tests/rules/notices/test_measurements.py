@@ -15,8 +15,6 @@ from iowarden.rules.notices.measurements import (
     stored,
 )
 from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
-from iowarden.rules.quantity import duration, size, spelled, spelled_advice
-from iowarden.rules.rulefile.humanize import humanize1024, humanize_duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -235,47 +233,6 @@ def test_every_metric_has_a_name_without_underscores() -> None:
     assert title("iowarden_smart_nvme_media_errors_total") == "NVMe media errors"
     assert title("iowarden_filesystem_files_free") == "inodes free"
     assert title("node_md_disks") == "node_md_disks"
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        ("592.6MiB queued: 4m 57s to write it", "593 MiB queued: 4 min 57 s to write it"),
-        ("sda takes 1.992MiB/s, sdb 878.9kiB/s", "sda takes 2 MiB/s, sdb 879 KiB/s"),
-        ("for 1h 50m 26s", "for 1 h 50 min"),
-        ("3d 4h 0m 0s; 0s; 12ms", "3 d 4 h; 0 s; 12 ms"),
-        ("1h 0m 5s; 5m 0s; 500ms", "1 h; 5 min; 500 ms"),
-        ("955.6us, 12.34ms, 80ns; 0B available", "956 µs, 12.3 ms, 0.08 µs; 0 B available"),
-        ("1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0", "1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0"),
-    ],
-)
-def test_what_a_rules_template_made_is_spelled_as_the_rest(made: str, expected: str) -> None:
-    """'592.6MiB' and '4m 57s' are Prometheus' spelling; a path stays what it is."""
-    assert spelled(made) == expected
-
-
-@pytest.mark.parametrize(
-    "value", [0.00024, 0.0998, 0.2499, 0.9994, 0.99951, 1.0, 12.3449, 59.97, 60.0, 297.6, 3599.9]
-)
-def test_a_summary_and_a_measurement_show_the_same_time(value: float) -> None:
-    """'4 min 57 s' in the head and '4 min 58 s' in the evidence are two stalls to who reads it."""
-    for seconds in (value, value * 60, value * 86_400):
-        assert spelled(humanize_duration(seconds)) == duration(seconds)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, 1.04, 3.842, 3.8499, 15.25, 99.96, 668.5, 1012.5])
-def test_a_summary_and_a_measurement_show_the_same_size(value: float) -> None:
-    """3.8 GiB available above, and 3.84 GiB below, would be two values."""
-    for factor in (1024.0, 1024.0**2, 1024.0**3):
-        assert spelled(f"{humanize1024(value * factor)}B") == size(value * factor)
-
-
-def test_prose_of_advice_is_spelled_and_a_command_is_what_it_is() -> None:
-    """64MiB is Prometheus' spelling; a command with it would be another one."""
-    text = "At least 64MiB for 1h 0m 0s:\n  head -c 64MiB /dev/zero\nRun `sleep 90s`: 64MiB"
-    assert spelled_advice(text) == (
-        "At least 64 MiB for 1 h:\n  head -c 64MiB /dev/zero\nRun `sleep 90s`: 64MiB"
-    )
 
 
 def test_a_reason_is_the_value_and_not_a_label_of_the_number_1() -> None:

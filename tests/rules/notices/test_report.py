@@ -12,6 +12,7 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
+from iowarden.collectors.quantity import quantity
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import (
@@ -24,7 +25,6 @@ from iowarden.rules.incidents.model import (
 from iowarden.rules.notice import Evidence, Measurement, Reason
 from iowarden.rules.notices import report, waiting, what_to_do
 from iowarden.rules.notices.measurements import Measured, stored
-from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.topology import NO_DEPENDENTS, remember

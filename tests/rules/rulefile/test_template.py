@@ -12,6 +12,7 @@ from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.promql.evaluator import Sample
 from iowarden.rules.promql.format import shortest
 from iowarden.rules.rulefile.printf import sprintf
+from iowarden.rules.rulefile.rulefile import SHIPPED, Rule, parse_rule_file
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.rulefile.template_parser import TemplateError
 
@@ -299,3 +300,36 @@ def test_a_text_that_doubles_itself_comes_to_an_end(doubled: str) -> None:
         f'{{{{ $x := "{big}" }}}}{{{{ range query "m" }}}}{doubled}{{{{ end }}}}'
     )
     assert "more than 100000 characters" in text.render({}, 1.0, lambda _: disks)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shipped", "of_user"),
+    [
+        ("{{ $value | humanize1024 }}B queued", 621_386_137.0, "593 MiB queued", "592.6MiB queued"),
+        ("{{ $value | humanize1024 }}B/s", 900_000.0, "879 KiB/s", "878.9kiB/s"),
+        ("{{ $value | humanize1024 }}B available", 0.0, "0 B available", "0B available"),
+        ("{{ $value | humanizeDuration }}", 297.0, "4 min 57 s", "4m 57s"),
+        ("{{ $value | humanizeDuration }}", 6626.0, "1 h 50 min", "1h 50m 26s"),
+        ("{{ $value | humanizeDuration }}", 0.01234, "12.3 ms", "12.34ms"),
+        ("{{ $value | humanizePercentage }} full", 0.9001, "90 % full", "90.01% full"),
+        ("{{ $value | humanizeDuration }}", float("inf"), "+Inf", "+Inf"),
+        ("{{ $value | humanizePercentage }}", float("nan"), "NaN%", "NaN%"),
+    ],
+)
+def test_a_shipped_rule_writes_numbers_as_the_rest_of_a_mail(
+    text: str, value: float, shipped: str, of_user: str
+) -> None:
+    """'592.6MiB' stood beside '593 MiB'; a user's rule is what the user's Prometheus shows."""
+    assert compile_template(text, is_shipped=True).render({}, value, None) == shipped
+    assert compile_template(text).render({}, value, None) == of_user
+
+
+def test_a_rule_is_shipped_by_the_name_of_its_file() -> None:
+    """The same text in a file of the user is a rule of the user."""
+    rules = "groups: [{name: g, rules: [{alert: A, expr: up, annotations: {summary: '%s'}}]}]"
+    text = rules % "{{ $value | humanizeDuration }}"
+    for file, expected in ((f"{SHIPPED}x.yaml", "1 min 1 s"), ("own.yaml", "1m 1s")):
+        (group,) = parse_rule_file(text, file)
+        rule = group.rules[0]
+        assert isinstance(rule, Rule)
+        assert dict(rule.annotations)["summary"].render({}, 61.0, None) == expected

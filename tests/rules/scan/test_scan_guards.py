@@ -111,7 +111,7 @@ def test_a_disk_in_use_without_it_is_refused_with_the_command_that_sets_it(
     got = "no limit" if limit is None else "12 s"
     assert only(last).refused == (
         "disk Ssda (sda): expected that the drive gives a bad sector up within 7 s, or that the"
-        f" kernel waits 180 s, got {got} and 30 s: the kernel would reset the drive and its"
+        f" kernel waits 3 min, got {got} and 30 s: the kernel would reset the drive and its"
         " adapter, with /srv on it. Set it (until the next boot): smartctl -l scterc,70,70"
         " /dev/sda; if the drive refuses that: echo 180 > /sys/block/sda/device/timeout"
     )

@@ -135,7 +135,7 @@ def test_a_dying_disk_is_not_hammered() -> None:
     assert sum(hours) * 7.0 <= 120 + 7  # a day's share
     held = plan.paused_until(scan, disk.now)
     assert held is not None
-    assert held[1].startswith("126 s of the last day went into failed and slow reads")
+    assert held[1].startswith("2 min 6 s of the last day went into failed and slow reads")
 
 
 def test_tries_in_an_hour_are_bounded() -> None:

@@ -344,7 +344,7 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
         assert (("ControllerArrayRebuilding", "info") in fired) == (word != "Degraded")
     alert = machine.alert("ControllerArrayDegraded")
     assert alert.active_seconds == START + 15.0
-    assert "99.9% done" in alert.annotation("summary")
+    assert "99.9 % done" in alert.annotation("summary")
     assert machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),))) == set()
     (over,) = [a for a in machine.engine.rules.alerts() if a.name == "ControllerArrayDegraded"]
     assert over.state is life.AlertState.RESOLVED

@@ -622,7 +622,7 @@ def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_ov
     assert server.host.names("notice") == {"HungTaskWarningsExhausted"}
     assert server.host.names("critical") == {"HungTask"}
     assert server.alert("HungTask").annotation("summary") == (
-        "the kernel reported hung tasks 1 time in 10 minutes: blocked for over 2m 0s"
+        "the kernel reported hung tasks 1 time in 10 minutes: blocked for over 2 min"
     )
     assert "kernel.hung_task_warnings=10" in server.alert("HungTask").annotation("advice")
     server.run(700, step=5.0)

@@ -77,7 +77,7 @@ def test_parallel_readers_get_one_mail_with_a_larger_read_ahead() -> None:
     (member,) = opened.due.incident.members
     assert "blockdev --setra 8192 /dev/sda" in member.advice
     assert 'ATTR{queue/read_ahead_kb}="4096"' in member.advice
-    assert member.summary == "read-ahead of 64kiB slows readers down: 39.06MiB/s"
+    assert member.summary == "read-ahead of 64 KiB slows readers down: 39.1 MiB/s"
     assert ("iowarden_load1", "240") in {(e.source, e.text) for e in member.evidence}
     assert not [name for uptime, name, _ in host.fired if uptime > UPTIME + 660]
 

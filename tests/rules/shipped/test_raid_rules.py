@@ -144,7 +144,7 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Fake
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=1, action="recover", done="195 / 1000")
     machine.look(2)
-    assert machine.summary("MdDegraded") == ("1 member of md0 missing, being rebuilt: 19.5%")
+    assert machine.summary("MdDegraded") == ("1 member of md0 missing, being rebuilt: 19.5 %")
     machine.member("sdd1")
     machine.array()
     machine.look(50)
@@ -476,7 +476,7 @@ def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Fa
     assert machine.fired == []
     check(machine, 128)
     assert machine.fired == [("MdMismatches", "critical")]
-    assert machine.summary("MdMismatches") == ("data and redundancy of array md0 differ in 64kiB")
+    assert machine.summary("MdMismatches") == ("data and redundancy of array md0 differ in 64 KiB")
     check(machine, 128, "repair")
     assert machine.states("MdMismatches") == {"resolved"}
 

@@ -31,7 +31,7 @@ def test_a_slow_member_is_one_mail_about_that_disk_with_both_latencies(machine: 
     assert mail.due.incident.object.startswith("sdc (SIMULATED HDD, serial SN-sdc)")
     assert mail.uptime - 1060 <= 120
     (member,) = mail.due.incident.members
-    assert "300ms per write, 12ms at the other disks of its array" in member.summary
+    assert "300 ms per write, 12 ms at the other disks of its array" in member.summary
     assert "mdadm --fail" in mail.advice
     assert "critical" not in {level for _, _, level in machine.host.fired}
 
@@ -44,7 +44,7 @@ def test_the_mail_shows_what_was_slow_also_when_it_is_sent_between_slow_windows(
     machine.run(100, writes=WRITES, write_ms=USUAL, step=5)
     (mail,) = machine.host.mails
     (member,) = mail.due.incident.members
-    assert "300ms per write, 12ms at the other disks of its array" in member.summary
+    assert "300 ms per write, 12 ms at the other disks of its array" in member.summary
 
 
 def test_a_disk_that_is_well_again_is_resolved(machine: Simulation) -> None:

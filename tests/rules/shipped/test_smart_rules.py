@@ -578,7 +578,7 @@ def test_a_drive_that_fails_its_health_test_only_because_it_is_worn_is_one_warni
     if alone:
         assert rack.firing() == {("DiskEnduranceUsed", "warning")}
         (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "DiskEnduranceUsed")
-        assert alert.summary.startswith("100% of its rated endurance is used: the drive reports")
+        assert alert.summary.startswith("100 % of its rated endurance is used: the drive reports")
         assert len(rack.mails) == 1
 
 

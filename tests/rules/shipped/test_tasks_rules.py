@@ -255,7 +255,7 @@ def test_a_program_that_survives_its_kill_is_reported_at_once_as_a_matter_of_its
     machine = topology(disk("sdb", serial="S2", vendor="ACME", model="HDD"))
     assert subject(machine, Devices(), alert.labels).key == "disk ACME HDD S2"
     assert alert.annotation("summary") == (
-        "smartctl (pid 4711) has been stuck in the kernel for 3s, although killed, on sdb"
+        "smartctl (pid 4711) has been stuck in the kernel for 3 s, although killed, on sdb"
     )
     assert "cat /proc/4711/stack" in alert.annotation("advice")
     assert alert.annotation("advice_steps") == "log state text cable controller"
@@ -270,7 +270,7 @@ def test_a_program_at_a_controller_is_the_hosts_matter() -> None:
     labels = (("controller", "megaraid"), ("pid", "4712"), ("program", "storcli"))
     alert = program.say("iowarden_probe_program_stuck_seconds", (labels, 0.0))["ProbeProgramStuck"]
     assert subject(None, Devices(), alert.labels).key == ""
-    assert alert.annotation("summary").endswith("for 0s, although killed, on megaraid")
+    assert alert.annotation("summary").endswith("for 0 s, although killed, on megaraid")
     assert "/sys/block" not in alert.annotation("advice")
     assert "a disk or controller (megaraid)" in alert.annotation("description")
 

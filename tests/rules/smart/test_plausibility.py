@@ -77,7 +77,7 @@ def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -
     found = doubts(BOGUS, traffic_bytes=41e9, errors_logged=7.0)
     hard = [text for points, text in found if points == plausibility.HARD]
     assert hard == [
-        "it counts 0 bytes, the kernel 41 GB since boot",
+        "it counts 0 bytes, the kernel 38.2 GiB since boot",
         "it counts no error, 7 medium errors are logged",
         "healthy at 30 C, above its trip temperature of 25 C",
     ]
@@ -153,7 +153,7 @@ def test_one_oddity_is_no_reason() -> None:
         (ata("A"), {"hours_before": 20_005.0}, "20000 hours of power-on time, and 20005 before"),
         (ata("A", temperature_celsius=255.0), {}, "a temperature of 255 C"),
         (ata("A", messages=("error: invalid SMART checksum.",)), {}, "checksum"),
-        (ata("A"), {"device": SMALLER}, "4001 GB, and the kernel 1000"),
+        (ata("A"), {"device": SMALLER}, "3.6 TiB, and the kernel 931 GiB"),
         (ata("A"), {"same_serial": "B"}, "B has the same serial number"),
         (ata("A"), {"same_attributes": "B"}, "B reports the same values in every attribute"),
         (replace(GENUINE, scsi=replace(GENUINE.scsi, manufactured_year="2099")), {}, "to come"),
