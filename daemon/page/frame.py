@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
+from iowarden.daemon.page.script import SCRIPT
 from iowarden.daemon.page.style import STYLE
 from iowarden.daemon.terminal.times import at_text, since_text
 
@@ -225,6 +226,7 @@ def page(
                 " here: 'iowarden status' and 'iowarden incident show' on the host show them",
             ),
         ),
+        tag("script", Markup(SCRIPT)),
     )
     html = tag("html", head, body, lang="en")
     return b"<!doctype html>\n" + html.encode(errors="replace") + b"\n"

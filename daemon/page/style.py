@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 
+from iowarden.daemon.page import script
+
 STYLE = """
 :root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--text:#1b1f24;--soft:#57606a;
 --line:#d0d7de;--link:#0a58ca;--focus:#0a58ca;--head:#24292f;--code:#f0f2f5;
@@ -26,14 +28,15 @@ STYLE = """
 body{margin:0;background:var(--bg);color:var(--text);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 a{color:var(--link)}
-a:focus-visible,summary:focus-visible,[tabindex]:focus-visible{outline:3px solid var(--focus);
-outline-offset:2px}
+a:focus-visible,summary:focus-visible,button:focus-visible,[tabindex]:focus-visible{
+outline:3px solid var(--focus);outline-offset:2px}
 .skip{position:absolute;left:-999px;top:0;background:var(--card);padding:.6rem 1rem;z-index:1}
 .skip:focus{left:0}
 header,main,footer{max-width:76rem;margin:0 auto;padding:0 1rem}
 header{padding-top:1rem}
 .top{display:flex;flex-wrap:wrap;gap:.4rem 1rem;align-items:baseline}
 .top .at{color:var(--soft);margin-left:auto}
+.top button{font:inherit;padding:.1rem .5rem}
 h1{font-size:1.5rem;margin:0;color:var(--head);overflow-wrap:anywhere}
 h2{font-size:1.15rem;margin:0 0 .6rem;color:var(--head)}
 h3{font-size:1.05rem;margin:0 0 .3rem;overflow-wrap:anywhere}
@@ -107,7 +110,7 @@ section>.card{padding:.6rem}
 """
 _DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none';"
-    " frame-ancestors 'none'"
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; script-src 'sha256-{script.DIGEST}';"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content-Security-Policy of each page: nothing is loaded and no script runs."""
+"""Content-Security-Policy of each page: no script but ours, which loads this service's pages."""

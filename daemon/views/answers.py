@@ -16,6 +16,7 @@ from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import waiting_answers
+from iowarden.daemon.views.headline import headline
 from iowarden.daemon.views.unnotified import Unnotified
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
@@ -78,9 +79,9 @@ class ViewInputs:
 
 def answer(known: ViewInputs) -> documents.Status:
     """Return the document of 'iowarden status', the most severe first."""
-    open_now = _open(known)
     silenced_by = _silenced_by(known)
-    alerts = _shown(known, silenced_by)
+    incidents = open_incidents(known)
+    alerts = _alerts(known, _shown(known, silenced_by), silenced_by)
     statuses = known.engine.sources.values()
     return documents.Status(
         version=known.version,
@@ -88,9 +89,9 @@ def answer(known: ViewInputs) -> documents.Status:
         now_seconds=known.realtime(known.now),
         started_seconds=known.realtime(known.started_seconds),
         ready=known.ready,
-        summary=_summary(open_now, alerts, silenced_by),
-        incidents=open_incidents(known),
-        alerts=_alerts(known, alerts, silenced_by),
+        summary=headline(incidents, alerts),
+        incidents=incidents,
+        alerts=alerts,
         collectors=tuple(
             documents.SourceLine(
                 s.source.name,
@@ -364,23 +365,6 @@ def _alert(
         silences=() if silence is None else (silence,),
         cleared_seconds=known.moment(alert.absent_seconds),
     )
-
-
-def _summary(open_now: list[Incident], alerts: list[Alert], silenced_by: Mapping[Key, str]) -> str:
-    active = [a for a in alerts if a.active]
-    worst = max((a.severity for a in active), default=None)
-    parts = [f"{len(open_now)} open incident{'s'[: len(open_now) != 1]}"] if open_now else []
-    for severity in sorted({a.severity for a in active}, reverse=True):
-        count = sum(a.severity is severity for a in active)
-        parts.append(f"{count} {severity.name.lower()} alert{'s'[: count != 1]}")
-    unknown = sum(a.state is AlertState.UNKNOWN for a in alerts)
-    if unknown:
-        parts.append(f"{unknown} unknown")
-    silenced = sum(a.key in silenced_by for a in active)
-    if silenced:
-        parts.append(f"{silenced} of them silenced")
-    word = "ok" if worst is None or worst < Severity.WARNING else worst.name.lower()
-    return f"{word}: {', '.join(parts) or 'no alert fires'}"
 
 
 def _number(value: float) -> str:

@@ -119,6 +119,7 @@ def test_no_page_has_a_barrier_or_an_error(
             check(chromium, url)
         check(chromium, f"{base}/incident/unknown")
     finally:
+        chromium.open("about:blank")  # it would go on to load the page
         server.close()
 
 
@@ -157,3 +158,69 @@ def test_a_keyboard_reaches_incident_and_folded_parts(chromium: Browser, directo
         )
     finally:
         server.close()
+
+
+HURRY = """
+const later = window.setTimeout, load = window.fetch;
+window.turns = 0; window.loads = 0;
+window.setTimeout = (run, delay) => later(() => { window.turns++; run(); }, delay / 50);
+window.fetch = (...given) => { window.loads++; return load(...given); };
+"""
+"""Time in the page runs fifty times as fast, and both are counted."""
+TURNS = """
+const [least, done] = arguments, from = window.turns;
+const look = () => window.turns - from >= least ? done(window.loads) : requestAnimationFrame(look);
+look();
+"""
+STATE = "return document.querySelector('.at').textContent"
+OTHER = """
+const [before, done] = arguments;
+const look = () => { const now = document.querySelector('.at').textContent;
+  now === before ? requestAnimationFrame(look) : done(now); };
+look();
+"""
+
+
+def test_the_page_follows_the_machine_unless_a_reader_selects_or_pauses(
+    chromium: Browser, directory: Path
+) -> None:
+    """What is open stays open; a service that does not answer is said."""
+    service = played("stall", directory)
+    server = service.server()
+    assert server.start() == ""
+    loaded = chromium.devtools("Page.addScriptToEvaluateOnNewDocument", source=HURRY)
+    try:
+        chromium.look(DESKTOP, "light")
+        chromium.open(f"http://127.0.0.1:{server.bound[0][1]}/")
+        before = chromium.run(STATE)
+
+        def follows() -> str:
+            now = service.clock.now()
+            service.clock.set(now + 60, service.clock.realtime(now) + 60)
+            return str(chromium.wait(OTHER, before))
+
+        def stands(how: str, back: str) -> None:
+            chromium.run(how)
+            loads = chromium.run("return window.loads")
+            assert chromium.wait(TURNS, 5) - loads <= 1, "one may have been under way"
+            chromium.run(back)
+
+        chromium.run("document.querySelector('main details').open = true")
+        before = follows()
+        assert chromium.run("return document.querySelector('main details').open")
+        assert chromium.run("return getSelection().isCollapsed")
+        stands(
+            "getSelection().selectAllChildren(document.querySelector('main p'))",
+            "getSelection().removeAllRanges()",
+        )
+        before = follows()
+        button = "document.querySelector('.top button')"
+        assert chromium.run(f"return {button}.textContent") == "Pause updates"
+        stands(f"{button}.click()", f"{button}.click()")
+        before = follows()
+        assert [each for each in chromium.complaints() if "Content Security" in each] == []
+        server.close()
+        assert "no answer since" in follows()
+    finally:
+        server.close()
+        chromium.devtools("Page.removeScriptToEvaluateOnNewDocument", **loaded)
