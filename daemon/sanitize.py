@@ -12,7 +12,22 @@ from collections.abc import Mapping
 
 from iowarden.collectors.printable import ELLIPSIS, escape, escaped, name
 
-__all__ = ["ELLIPSIS", "document", "escaped", "json_text", "name", "one_line", "shorten"]
+__all__ = [
+    "ELLIPSIS",
+    "MAX_NAME_CHARACTERS",
+    "document",
+    "escaped",
+    "json_text",
+    "name",
+    "one_line",
+    "prose",
+    "shorten",
+]
+MAX_NAME_CHARACTERS = 256
+"""Of a name or a line that the machine delivered, where it is read: page and events."""
+MAX_PROSE_CHARACTERS = 2000
+"""Of a text of iowarden, which may contain such names."""
+_LONG_WORD = re.compile(rf"\S{{{MAX_NAME_CHARACTERS + 1},}}")
 
 MAX_TEXT_CHARACTERS = 10_000
 """Of a line in JSON: longer than any of iowarden's own."""
@@ -36,6 +51,15 @@ def one_line(text: str, max_characters: int = 1000, *, blanks: bool = False) -> 
     safe = safe if blanks else " ".join(safe.split())
     left_out = len(text) - len(cut)
     return f"{safe}{ELLIPSIS} ({left_out} more characters)" if left_out else safe
+
+
+def prose(text: str) -> str:
+    """Return a text of iowarden on one line; a word longer than a name may be is cut, as names are.
+
+    Such a word is a name that the machine delivered.
+    """
+    cut = _LONG_WORD.sub(lambda word: one_line(word[0], MAX_NAME_CHARACTERS), text)
+    return one_line(cut, MAX_PROSE_CHARACTERS)
 
 
 def shorten(text: str, max_characters: int) -> str:

@@ -24,7 +24,7 @@ from iowarden.daemon.control.documents import (
     IncidentDetail,
     IncidentList,
 )
-from iowarden.daemon.sanitize import json_text
+from iowarden.daemon.sanitize import MAX_NAME_CHARACTERS, json_text, one_line, prose
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import count, subcommand, time_past
@@ -163,11 +163,11 @@ def event_text(event: EventLine) -> str:
 
 def _about(event: EventLine) -> str:
     """Return the object of an event, in short: 'sda (ACME SLOW-HDD, serial SLOW1)' is 'sda'."""
-    return printable(event.device or event.object.partition(" (")[0]) or "-"
+    return one_line(event.device or event.object.partition(" (")[0], MAX_NAME_CHARACTERS) or "-"
 
 
 def _text(event: EventLine) -> str:
-    return printable(event.text) + (f" ({event.count} times)" if event.count > 1 else "")
+    return prose(event.text) + (f" ({event.count} times)" if event.count > 1 else "")
 
 
 def list_sections(found: IncidentList) -> Sections:

@@ -7,15 +7,11 @@ are replaced by their codes, as on the terminal; longer texts are cut with a mar
 from __future__ import annotations
 
 import html
-import re
 
-from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.sanitize import MAX_NAME_CHARACTERS, one_line, prose
 
-MAX_CHARACTERS = 256
+MAX_CHARACTERS = MAX_NAME_CHARACTERS
 """Of a name or a line that the machine delivered."""
-MAX_PARAGRAPH_CHARACTERS = 2000
-"""Of a text of iowarden, which may contain such names."""
-_LONG_WORD = re.compile(rf"\S{{{MAX_CHARACTERS + 1},}}")
 _VOID = frozenset({"meta", "br", "line", "polyline", "polygon", "rect", "circle"})
 
 
@@ -35,8 +31,7 @@ def text(content: str, max_characters: int = MAX_CHARACTERS) -> Markup:
 
 def paragraph(content: str) -> Markup:
     """Return a text of iowarden, harmless and escaped."""
-    cut = _LONG_WORD.sub(lambda found: one_line(found[0], MAX_CHARACTERS), content)
-    return text(cut, MAX_PARAGRAPH_CHARACTERS)
+    return Markup(html.escape(prose(content)))
 
 
 def join(*parts: str | None) -> Markup:

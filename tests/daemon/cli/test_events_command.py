@@ -383,3 +383,15 @@ def test_whatever_an_incident_holds_is_shown(
             lines = console.columns(section)
         assert [line for line in lines if not line.isprintable()] == []
     assert events_command.event_text(event).isprintable()
+
+
+def test_a_name_of_10_000_characters_does_not_fill_the_screen() -> None:
+    """A volume group, a label or a mount point may have it; the page cuts it at the same place."""
+    name = "n" * 10_000
+    line = events_command.event_text(
+        EventLine(at_seconds=1.0, object=f"{name} (ACME)", text=f"{name} fails, as {name} does")
+    )
+    assert line.count("n" * 256) == 3
+    assert "n" * 257 not in line
+    assert line.count("... (9744 more characters)") == 3
+    assert "fails, as" in line
