@@ -53,7 +53,7 @@ smartctl(8), '-d'. The probe would refuse what only this list accepts: a test co
 """
 _DIRECT_PATH = rf"{_SD}|{_SG}|/dev/nvme\d{{1,4}}(n\d{{1,4}})?|{_LINK}"
 
-_REFUSED_TYPES = {
+REFUSED_TYPES = {
     "jmb39x": "writes to sector 33 of the disk to talk to the bridge",
     "jms56x": "writes to sector 33 of the disk to talk to the bridge",
     "intelliprop": "selects a disk by writing to one of its logs",
@@ -358,7 +358,7 @@ def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ())
 
 def _check_method(path: str, kind: str, *, ignore: bool) -> None:
     """Check that a type is known, and that it matches the path. Errors: ValueError."""
-    for name, harm in _REFUSED_TYPES.items():
+    for name, harm in REFUSED_TYPES.items():
         if kind.rpartition("+")[2].startswith(name) or kind.startswith(name):
             raise ValueError(
                 f"'type': expected one that does not change the disk, got '{kind}', which {harm};"
