@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import pty
 import re
 import select
 import shutil
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,3 +134,70 @@ def test_zsh_reads_the_file(built: Path) -> None:
         " print ${_comps[iowarden]}; autoload +X _iowarden; print ${+functions[_iowarden]}"
     )
     assert lines(built, "zsh", "-f", "-c", command) == ["1", "_iowarden"]
+
+
+def completed(built: Path, *words: str, setup: str = "") -> list[str]:
+    """What bash offers for the last word."""
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = (
+        f"{BASH}; {setup} COMP_WORDS=(iowarden {quoted}); COMP_CWORD={len(words)};"
+        ' _shtab_iowarden; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    return lines(built, "bash", "--norc", "-c", script)
+
+
+DISKS = "_iowarden_disks() { echo sda; echo sdb; echo nvme0n1; };"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("explain", "DiskPend"), ["DiskPendingSectors"]),
+        (("rules", "show", "ThinPoolFu"), ["ThinPoolFull"]),
+        (("disk", "show", "sd"), ["sda", "sdb"]),
+        (("selftest", "start", "nv"), ["nvme0n1"]),
+        (("silence", "add", "dev"), ["device="]),
+        (("silence", "add", "device", "=", "sd"), ["sda", "sdb"]),
+        (("silence", "add", "severity", "="), ["critical", "info", "notice", "warning"]),
+        (("silence", "add", "alertname", "=", "MdDegradedF"), ["MdDegradedFurther"]),
+    ],
+)
+def test_bash_completes_disks_alerts_and_matchers(
+    built: Path, words: tuple[str, ...], expected: list[str]
+) -> None:
+    """No program is started for it: one on a hung disk would hang the shell."""
+    assert completed(built, *words, setup=f"{DISKS} PATH=/nonexistent;") == expected
+
+
+def test_bash_reads_the_disks_of_this_host(built: Path) -> None:
+    """Those of sysfs, without loop devices and optical drives."""
+    found = lines(built, "bash", "--norc", "-c", f"{BASH}; _iowarden_disks")
+    skipped = ("loop", "ram", "zram", "sr", "fd", "nbd")
+    assert found == sorted(n for n in os.listdir("/sys/block") if not n.startswith(skipped))
+
+
+def test_bash_completes_the_incidents_of_the_service(built: Path) -> None:
+    """By /metrics at its address; a service that does not run is no error."""
+    metrics = 'iowarden_alert_info{alertname="A",incident="279479c6de"} 1\n' * 3
+    metrics += 'iowarden_alert_info{incident="a7354159e8",x="1"} 1\niowarden_x{incident=""} 1\n'
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(metrics.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on standard error."""
+
+    text = (built / completion.FILES["bash"]).read_text()
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        port = server.server_address[1]
+        copy = built / "incidents.bash"
+        copy.write_text(text.replace("/dev/tcp/127.0.0.1/9748", f"/dev/tcp/127.0.0.1/{port}"))
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        command = "source ./incidents.bash; _iowarden_complete_incidents 27"
+        assert lines(built, "bash", "--norc", "-c", command) == ["279479c6de"]
+        thread.join()
+    assert lines(built, "bash", "--norc", "-c", f"{command} || :") == []
