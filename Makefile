@@ -58,7 +58,7 @@ help:
 	@echo "make golden       rewrite the committed texts that the program made: mails, subjects, pages, samples"
 	@echo "make wheels       build wheels, man pages and completion in build/wheels"
 	@echo "make install      install these wheels, as root, without network"
-	@echo "make uninstall    remove the installation; PURGE=1: also configuration, state and user"
+	@echo "make uninstall    remove the installation; PURGE=1: also configuration and state"
 	@echo "make env          create the environment in .venv"
 	@echo "make clean        remove .venv, build and caches"
 
