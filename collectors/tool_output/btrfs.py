@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
+from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.tool_output.space import size_bytes
 
@@ -296,7 +297,9 @@ def _usage(report: _Report, lines: _Lines) -> None:
     unallocated = sizes.get("Device unallocated")
     is_tight = unallocated is not None and unallocated < _NO_ROOM_BYTES
     if is_tight and size and used is not None and used > _METADATA_FULL_RATIO * size:
-        text = f"its metadata are {used / size:.0%} full, and no space is unallocated for more"
+        text = (
+            f"its metadata are {percentage(used / size)} full, and no space is unallocated for more"
+        )
         faults.append(("critical", "BtrfsNoRoom", text, _NO_ROOM_ADVICE))
     health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
     thing = TextObject("file system", "btrfs", "", health)

@@ -458,8 +458,8 @@ class Service:
             case Reading():
                 self._dependencies.readers.finished(event)
                 self._pending.append(event)
-                took = duration(event.duration_seconds)
-                self._log.debug(f"collector {event.source}: {event.outcome}, {took} {event.error}")
+                text = f"{event.outcome}, {duration(event.duration_seconds)} {event.error}"
+                self._log.debug(f"collector {event.source}: {text}")
             case SendResult():
                 self._mails.sent(event, now)
             case Committed():
@@ -560,10 +560,8 @@ class Service:
             else:
                 text = f"{reading.source}: {reading.outcome}: {reading.error}"
                 self._log.trouble(key, text, journal.SOURCE_FAILED)
-            if self._dependencies.store_unparsed is not None:
-                self._dependencies.store_unparsed(
-                    reading, self._clock.realtime(reading.monotonic_seconds)
-                )
+            if (store := self._dependencies.store_unparsed) is not None:
+                store(reading, self._clock.realtime(reading.monotonic_seconds))
             self._devices.check(reading)
 
     def _observe(self, now: float) -> None:
