@@ -102,12 +102,12 @@ def disks(*states: str) -> str:
         (
             volume(SATA, "degraded", "BGA progress:    rebuilding is 15% done"),
             "critical",
-            "15% done",
+            "15 % done",
         ),
         (
             volume(NVME, "Degrade", "BGA progress:        Rebuilding is running in 21%"),
             "critical",
-            "21% done",
+            "21 % done",
         ),
         (volume(SATA, "offline"), "critical", "boot"),
         (volume(SATA, "functional", "VD status:           pondering"), "warning", "pondering"),
