@@ -1,12 +1,22 @@
 # The commands of README.md. Each first installs what it needs, and prints what that is.
 
+# The address where you publish the apt repository of 'make repo', as https://...; none yet.
+REPOSITORY ?=
+# Where it is made. Not in build, which 'make clean' removes: it has all earlier versions.
+REPOSITORY_DIRECTORY ?= published
+# Paths of the private keys that sign, separated by blanks, and of further public ones (packaging/sign).
+KEY ?=
+PUBLIC_KEYS ?=
+PASSPHRASE_FILE ?=
+# How long hosts accept an index of the repository: run 'make repo-refresh' more often.
+VALID_DAYS ?= 30
 # The distribution's interpreter: python3-venv and python3-dev are packages for that one only.
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
 SUITE ?= trixie
 WORKERS ?= $(shell nproc)
 VENV := .venv
-export DESTDIR PURGE
+export DESTDIR PURGE REPOSITORY KEY PUBLIC_KEYS PASSPHRASE_FILE VALID_DAYS
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Compiled when first imported, and only what is.
@@ -14,6 +24,9 @@ INSTALL := $(PIP) install --no-compile
 TYPING := build/typing/iowarden
 PACKAGES := daemon rules collectors
 DEB := build/deb/iowarden_SHA256SUMS
+BUNDLE := build/deb/wheels
+# The time of all that is released: that of the package's changelog, so that two builds are equal.
+DATE = $(shell date -d "$$(sed -n 's/^ -- .*>  //p' packaging/debian/changelog | head -n 1)" +%s)
 # bash for 'time': CPU time is shown because it hardly depends on the machine's other load.
 SHELL := /bin/bash
 export TIMEFORMAT := %U s of user and %S s of system time, %R s by the clock
@@ -38,7 +51,7 @@ test test-system: NEEDED := run test
 GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) $$(ls -d *.egg-info 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
+.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -50,6 +63,10 @@ help:
 	@echo "make deb          build the Debian package in build/deb, in a minimal Debian 13"
 	@echo "make test-deb     install, run, upgrade and remove it in a minimal system; SUITE=noble"
 	@echo "make lint-deb     check it with lintian and piuparts"
+	@echo "make release      build deb, wheels, SBOM and sums in build/release, signed; KEY=private.asc"
+	@echo "make repo         make or extend a signed apt repository in 'published'; KEY=private.asc REPOSITORY=https://..."
+	@echo "make repo-refresh sign the same index with a new date, before hosts refuse the old one; KEY=private.asc"
+	@echo "make test-repo    install, upgrade and rotate keys from it in a minimal system, and attack it; SUITE=noble"
 	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make test-fleet   test 200 simulated hosts with a real Prometheus and Alertmanager, 30 min"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
@@ -145,8 +162,10 @@ test-bare:
 # One package for all releases; built when a file that it is made of is newer.
 deb: $(DEB)
 
-$(DEB): $(shell find CHANGELOG.md LICENSE README.md $(PACKAGES) packaging systemd -type f \
+$(DEB) $(BUNDLE): $(shell find CHANGELOG.md LICENSE README.md $(PACKAGES) packaging systemd -type f \
     ! -path '*/__pycache__/*')
+
+$(DEB):
 	@packaging/install-system-packages bare
 	@packaging/make-deb
 
@@ -155,6 +174,33 @@ test-deb: $(DEB)
 
 lint-deb: $(DEB)
 	@packaging/lint-deb
+
+$(BUNDLE): Makefile setup.cfg pyproject.toml
+	@packaging/install-system-packages bare
+	@packaging/make-wheels
+	@touch $@
+
+# A wrong key is reported before the builds, which take minutes.
+release: signing-key
+	@$(MAKE) --no-print-directory $(DEB) $(BUNDLE)
+	@SOURCE_DATE_EPOCH=$(DATE) packaging/make-release
+
+repo: signing-key
+	@$(MAKE) --no-print-directory $(DEB)
+	@packaging/make-repo $(REPOSITORY_DIRECTORY) build/deb/iowarden_*_all.deb
+
+repo-refresh: signing-key
+	@packaging/make-repo $(REPOSITORY_DIRECTORY)
+
+signing-key:
+	@packaging/install-system-packages release
+	@packaging/sign check
+
+date:
+	@echo $(DATE)
+
+test-repo: $(DEB)
+	@packaging/test-repo $(SUITE)
 
 # Two guests at a time: a guest mostly waits. Files under which QEMU ended are tried once more.
 test-vm: env $(DEB)
@@ -180,6 +226,9 @@ build/tools/prometheus-node-exporter:
 
 # build/wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
 # machine with the same distribution and run packaging/install there. build/wheels/share: of /usr/share.
+wheels: export SOURCE_DATE_EPOCH = $(DATE)
+# Debugging information has the path of the build.
+wheels: export CFLAGS += -g0
 wheels: $(VENV)/runtime
 	$(call step,5,system packages from apt to compile systemd-python)
 	@packaging/install-system-packages build
@@ -191,7 +240,7 @@ wheels: $(VENV)/runtime
 	@PYTHONWARNINGS=ignore $(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
 	@rm build/wheels/setuptools-* build/wheels/shtab-*
 	@$(BIN)/python -m iowarden.daemon.reference share packaging/doc build/wheels/share
-	@cd build/wheels && find * -type f ! -name SHA256SUMS -exec sha256sum {} + >SHA256SUMS
+	@cd build/wheels && find * -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS
 
 install:
 	@packaging/install
