@@ -391,6 +391,19 @@ def test_every_script_stops_at_the_first_failure() -> None:
         assert run("sh", "-n", path).returncode == 0, path
 
 
+def test_no_check_of_a_script_is_without_effect() -> None:
+    """A shell does not end at a command that begins with '!', except as the last of a function."""
+    ignored = re.compile(r"^ *(! (?:[^\n|]|\\\n|\|(?!\|))*)\n(?! *\})", re.MULTILINE)
+    scripts = [path for path in (TOP / "packaging").iterdir() if path.is_file()]
+    found = [
+        (path.name, command)
+        for path in [*scripts, TOP / ".ci/run"]
+        if path.read_bytes().startswith(b"#!/bin/sh")
+        for command in ignored.findall(path.read_text())
+    ]
+    assert found == []
+
+
 DEBIAN = TOP / "packaging/debian"
 VENDORED = {"prometheus-client", "pysmart", "waitress"}
 """What the package contains; all else that is imported are packages of the distribution."""
