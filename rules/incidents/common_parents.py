@@ -29,7 +29,7 @@ from iowarden.rules.topology.device_identity import ADAPTER
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.rules.topology.graph import StorageGraph
 
@@ -72,53 +72,72 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
     # The nearest first: what an expander explains is no matter of its adapter.
     for parent in sorted(by_parent, key=graph.breadth):
         mine = by_parent[parent]
-        disks = _first_of_each(mine)
-        group = _first_together(disks, 2 if parent in reset else _count(parent, graph))
-        blamed = _reset_alone(group or disks, mine)
-        group = group or (disks if blamed else [])
-        subjects = frozenset(each.subject for each in (*group, *blamed))
-        if not group or any(subjects <= others for others in causes):
-            continue
-        shelves = [own.subject for others, own in causes.items() if others < subjects]
-        if parent not in reset and _is_of_shelves(group, parent, shelves, graph):
-            continue
-        if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
-            continue
-        cause = group[0]
-        if parent == FABRIC_KEY and (session := _session_of(group, every, graph)):
-            cause = _as_cause(session, group, mine, graph)
-        elif blamed:
-            cause = blamed[0]
-        elif parent == FABRIC_KEY or not _failed_alone(group):
-            cause = _as_cause(_nearest(parent, subjects, graph), group, mine, graph)
-        # More disks failed than hang off what was nearest: it was not that.
-        causes = {others: own for others, own in causes.items() if not others < subjects}
-        causes[subjects] = cause
-        found |= {
-            each.key: cause
-            for each in mine
-            if each.subject in subjects - {cause.subject} and each.began >= group[0].earliest
-        }
-        if cause.subject == FABRIC_KEY:
-            found |= dict.fromkeys(_lost_sessions(group, every, graph), cause)
+        is_reset = parent in reset
+        suspects = mine if is_reset else _without_shelves(mine, parent, causes.values(), graph)
+        disks = _first_of_each(suspects)
+        groups = [*_together(disks, 2 if is_reset else _count(parent, graph))]
+        for group in groups or [disks]:
+            # The host waits for a disk of another shelf as well.
+            adapter = f"{ADAPTER}{group[0].adapter}" if group else parent
+            blamed = _reset_alone(group, by_parent.get(adapter, mine))
+            subjects = frozenset(each.subject for each in (*group, *blamed))
+            if not (groups or blamed) or any(subjects <= others for others in causes):
+                continue
+            if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
+                continue
+            cause = _cause_of(group, blamed, parent, mine, graph)
+            if parent == FABRIC_KEY and (session := _session_of(group, every, graph)):
+                cause = _as_cause(session, group, mine, graph)
+            # More disks failed than hang off what was nearest: it was not that.
+            causes = {others: own for others, own in causes.items() if not others < subjects}
+            causes[subjects] = cause
+            found |= {
+                each.key: cause
+                for each in mine
+                if each.subject in subjects - {cause.subject} and each.began >= group[0].earliest
+            }
+            if cause.subject == FABRIC_KEY:
+                found |= dict.fromkeys(_lost_sessions(group, every, graph), cause)
     return found, [cause for cause in causes.values() if cause.subject.startswith(ADAPTER)]
 
 
-def _is_of_shelves(
-    group: Sequence[Fact], parent: str, shelves: Iterable[str], graph: StorageGraph
-) -> bool:
-    """Whether disks failed because of shelves alone, and others of their adapter differently.
+def _cause_of(
+    group: Sequence[Fact],
+    blamed: Sequence[Fact],
+    parent: str,
+    facts: Iterable[Fact],
+    graph: StorageGraph,
+) -> Fact:
+    """Return the cause of disks that fail together: one of them, or what they share."""
+    if blamed:
+        return blamed[0]
+    if parent != FABRIC_KEY and _failed_alone(group):
+        return group[0]
+    subjects = frozenset(each.subject for each in group)
+    return _as_cause(_nearest(parent, subjects, graph), group, facts, graph)
 
-    One that is slow while another shelf is away has a fault of its own. One that is away as well
-    is the first of those that the adapter takes with it.
+
+def _without_shelves(
+    facts: Sequence[Fact], parent: str, causes: Iterable[Fact], graph: StorageGraph
+) -> Sequence[Fact]:
+    """Return the faults that an adapter may be the cause of: without those of its shelves alone.
+
+    While a shelf is away, a disk elsewhere that is slow has a fault of its own, and one that hangs
+    makes those of the same adapter wait. One that is away as well is the first of those that the
+    adapter takes with it; so are three that fail together, for no reason among them.
     """
-    of_shelves = frozenset[str]().union(*(graph.parents.get(shelf, ()) for shelf in shelves))
-    elsewhere = graph.parents.get(parent, frozenset()) - of_shelves
-    others = [each for each in group if each.subject in elsewhere]
-    kinds = {each.what.fault for each in group if each.subject in of_shelves}
-    is_alike = any(each.what.fault in kinds for each in others)
-    fewest = min(TOGETHER_DISKS, len(elsewhere))
-    return bool(of_shelves) and not is_alike and len(others) < fewest
+    whole = graph.parents.get(parent, frozenset())
+    shelves = [graph.parents.get(own.subject, frozenset()) for own in causes]
+    of_shelves = frozenset[str]().union(*(disks for disks in shelves if disks < whole))
+    kinds = {each.what.fault for each in facts if each.subject in of_shelves}
+    kinds = kinds & GONE_OR_FAILED or kinds
+    others = [each for each in facts if each.subject not in of_shelves]
+    disks = _first_of_each(others)
+    if not whole - of_shelves or any(each.what.fault in kinds for each in disks):
+        return facts
+    together = next(_together(disks, len(whole - of_shelves)), [])
+    has_reason = bool(_reset_alone(together, facts)) or (together and _failed_alone(together))
+    return others if has_reason or not together else facts
 
 
 def _lost_sessions(
@@ -249,23 +268,24 @@ def _as_cause(
     )
 
 
-def _first_together(disks: list[Fact], count: int) -> list[Fact]:
-    """Return the disks, in order of time, that failed together; [] if none did.
+def _together(disks: Sequence[Fact], count: int) -> Iterator[list[Fact]]:
+    """Yield the disks that failed together, in order of time.
 
     `count` is how many hang off what they share; where that was reset two disks are enough, as if
     it had no more. A disk that fails within 300 s of the last of them belongs to them. A second
     disk that hangs within a minute of one that failed alone before is no incident of its own.
     """
     least = 2 if count == 2 else TOGETHER_DISKS
-    for at, first in enumerate(disks):
-        rest = disks[at + 1 :]
+    at = 0
+    while at < len(disks):
+        first, rest = disks[at], disks[at + 1 :]
         near = [each for each in rest if each.after(first) <= TOGETHER_SECONDS]
         hang = near and first.what.fault is near[0].what.fault is Fault.HANGS
+        group = [first]
         if len(near) + 1 >= least or (hang and near[0].after(first) >= ALONE_SECONDS):
-            group = [first]
             for each in rest:
                 if each.after(group[-1]) > BEFORE_SECONDS:
                     break
                 group.append(each)
-            return group
-    return []
+            yield group
+        at += len(group)

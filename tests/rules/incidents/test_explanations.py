@@ -209,6 +209,11 @@ def failing(fault: Fault, *starts: tuple[int, float]) -> set[str]:
     return {found[each.key].subject if each.key in found else each.subject for each in facts}
 
 
+def line(fault: Fault, subject: str, at: float) -> Fact:
+    """A line of the kernel's log about a disk of host1."""
+    return replace(fact(fault, subject, at, "host1"), event=True, last=at)
+
+
 def test_disks_of_one_shelf_are_its_expander_and_of_two_shelves_their_adapter() -> None:
     """From the third on, within a minute; one each 15 s is fast enough."""
     shelf = [(n, 15.0 * n) for n in range(6)]
@@ -226,6 +231,32 @@ def test_a_disk_that_is_slow_while_another_shelf_is_away_has_a_fault_of_its_own(
     assert slow[0].key not in found
     found = common_parents.explained([*gone, *slow], SHELVES)
     assert {found[each.key].subject for each in (*gone, *slow)} == {"adapter host1"}
+
+
+def test_a_disk_that_makes_its_neighbours_wait_while_another_shelf_is_away_is_their_cause() -> None:
+    """Two minutes after a shelf left a disk of the other one hangs: the adapter handles its error.
+
+    It is no fault of the adapter, and the shelf's own title stays; an hour later as well.
+    """
+    for began in (200.0, 3600.0):
+        gone = [fact(Fault.GONE, f"disk {n}", 15.0 * n, "host1") for n in range(6)]
+        hangs = [fact(Fault.HANGS, f"disk {n}", began + 30.0, "host1") for n in (7, 8, 9)]
+        first = fact(Fault.HANGS, "disk 6", began, "host1")
+        reset = line(Fault.RESETS, "disk 6", began + 30.0)
+        found = common_parents.explained([*gone, first, reset, *hangs], SHELVES)
+        assert {found[each.key].subject for each in gone} == {"adapter expander-1:0"}
+        assert {found[each.key].subject for each in hangs} == {"disk 6"}
+        assert first.key not in found
+
+
+def test_a_shelf_that_waits_for_a_disk_of_the_one_that_leaves_is_no_cause() -> None:
+    """The power of a shelf fails; one of its disks times out before it leaves, and all wait."""
+    gone = [fact(Fault.GONE, f"disk {n}", 15.0 * n, "host1") for n in range(5)]
+    last = fact(Fault.HANGS, "disk 5", 0.0, "host1")
+    reset = line(Fault.RESETS, "disk 5", 30.0)
+    waiting = [fact(Fault.HANGS, f"disk {n}", 30.2, "host1") for n in (6, 7, 8)]
+    found = common_parents.explained([*gone, last, reset, *waiting], SHELVES)
+    assert {cause.subject for cause in found.values()} == {"adapter expander-1:0"}
 
 
 def test_a_disk_that_hung_alone_made_both_shelves_wait_and_one_that_is_gone_made_none_go() -> None:
