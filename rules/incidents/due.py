@@ -65,11 +65,12 @@ def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason
         return Reason.OPENED if _is_first_due(incident, updates, now, policy) else None
     kinds = _reported_kinds(incident, now)
     further = [record for record in updates if harm_kinds([record]) - kinds]
-    if further and _is_settled(further, now):
-        return _of_updates(incident, updates)
     since_mail = seconds_since_mail(incident, now)
+    # Of two incidents that were merged one may have been mailed a second ago.
+    if further and since_mail >= SETTLED_SECONDS and _is_settled(further, now, policy):
+        return _of_updates(incident, updates)
     is_interval_over = since_mail >= _interval_seconds(incident, updates)
-    if updates and is_interval_over and _is_settled(updates, now):
+    if updates and is_interval_over and _is_settled(updates, now, policy):
         return _of_updates(incident, updates)
     if not is_interval_over or updates:
         return None
@@ -100,7 +101,9 @@ def seconds_since_mail(incident: Incident, now: float) -> float:
 def unreported(incident: Incident, now: float) -> list[FaultRecord]:
     """Return the faults that no mail reported, or not as bad as they are now."""
     severities: dict[Fact, Severity] = {}
-    for member in (*reportable(incident, now), *_logged_lately(incident)):
+    for member in (
+        *reportable(incident, now), *_logged_lately(incident), *_repeated_lately(incident)
+    ):  # fmt: skip
         severities[member.fact] = max(severities.get(member.fact, Severity.INFO), member.severity)
     if not incident.mails and not severities:  # what ended within a minute is reported as well
         severities = {m.fact: m.severity for m in incident.members if not m.silenced}
@@ -128,6 +131,27 @@ def _logged_lately(incident: Incident) -> Iterator[IncidentMember]:
             yield member
 
 
+def _repeated_lately(incident: Incident) -> Iterator[IncidentMember]:
+    """Yield what comes and goes, if it was there again, and over, while a mail about it waited.
+
+    Not the disks that only waited for the one of the title.
+    """
+    over = [each for each in incident.faults if each.until_seconds is not None]
+    repeated = {each.fact for each in over if _is_repeated(each)}
+    for member in incident.members if repeated else ():
+        waited = member.subject != incident.key and _only_hangs(member)
+        if member.fact in repeated and not (member.silenced or member.what.symptom or waited):
+            yield member
+
+
+def _is_repeated(record: FaultRecord) -> bool:
+    """Whether it reached a number of occurrences that is mailed, and no mail had."""
+    report = record.reported
+    if report is None or not record.comes_and_goes:
+        return False
+    return not MILESTONES.isdisjoint(range(report.count + 1, record.count + 1))
+
+
 def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bool:
     """Whether a fault escalated since the last mail about it.
 
@@ -137,7 +161,7 @@ def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bo
     if report is None:
         return True
     if record.until_seconds is not None:
-        return False
+        return _is_repeated(record)
     if record.is_history < report.is_history:
         return True
     if record.severity > report.severity:
@@ -149,8 +173,7 @@ def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bo
     if record.lasted_seconds(now) > LONGER * report.longest_seconds > 0.0:
         return True
     if record.comes_and_goes:
-        reached = MILESTONES & frozenset(range(report.count + 1, record.count + 1))
-        return bool(reached) or now - report.seconds >= 7 * DAY_SECONDS
+        return _is_repeated(record) or now - report.seconds >= 7 * DAY_SECONDS
     quiet = record.since_seconds - (record.previous_end_seconds or record.since_seconds)
     return quiet >= HOUR_SECONDS or record.fault in _NEVER_EXPECTED
 
@@ -188,16 +211,23 @@ def _interval_seconds(incident: Incident, updates: Sequence[FaultRecord]) -> flo
     return min(interval, ANOTHER_OBJECT_SECONDS) if is_threat else interval
 
 
-def _is_settled(updates: Sequence[FaultRecord], now: float) -> bool:
+def _is_settled(updates: Sequence[FaultRecord], now: float, policy: NotificationPolicy) -> bool:
     """Whether what comes with the updates had the time to be noticed.
 
-    Of what came back that is known.
+    Of what came back that is known. A symptom of the whole host waits as long as before a first
+    mail: its cause, as a suspended device, may show later, and then has it in its own incident.
     """
     return any(
-        now - each.changed_seconds >= SETTLED_SECONDS
+        now - each.changed_seconds
+        >= (policy.grouping_seconds if _is_symptom_of_host(each) else SETTLED_SECONDS)
         or (each.reported is not None and each.count > each.reported.count)
         for each in updates
     )
+
+
+def _is_symptom_of_host(record: FaultRecord) -> bool:
+    is_symptom = record.fault in SYMPTOMS and record.detail != HARMED
+    return is_symptom and not record.subject and record.severity < Severity.CRITICAL
 
 
 def _is_first_due(

@@ -50,7 +50,7 @@ def summary_of(mail: Mail) -> str:
     if about is None:
         return summary
     count = _disks_of(incident, sources.dependents, sources.now)
-    return _titled(summary, about, mail.written, incident, count)
+    return _titled(summary, about, mail, count)
 
 
 def _summary(
@@ -90,6 +90,10 @@ def _summary(
             ),
         )
     over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
+    if worst.what.symptom and reason is Reason.REOPENED:  # it was over before the mail was due
+        repeated = [m for m in members if m.fact in due.updates and not m.what.symptom]
+        worst = min(repeated, key=order, default=worst)
+        over = over or worst.cleared_seconds is not None
     return f"cleared; was: {worst.summary}" if over else worst.summary, worst
 
 
@@ -104,20 +108,17 @@ def _as_reported(member: IncidentMember, incident: Incident) -> str:
     return member.summary if is_last or not said else said
 
 
-def _titled(
-    summary: str,
-    about: IncidentMember,
-    members: Sequence[IncidentMember],
-    incident: Incident,
-    count: int,
-) -> str:
+def _titled(summary: str, about: IncidentMember, mail: Mail, count: int) -> str:
     """Return a summary with the fault of the incident's object before news of others.
 
     `count` is the number of disks of an adapter or expander. Who reads this mail may not have the
     first one: 'sda: gone and md0 has no redundancy left'. Without a comma between, the subject is
     cut behind both.
     """
-    news = about.cleared_seconds is None and about.subject != incident.key
+    members, incident = mail.written, mail.incident
+    # What a line reported may no longer be recent when its mail is due.
+    is_news = about.cleared_seconds is None or about.fact in mail.due.updates
+    news = is_news and about.subject != incident.key
     if not incident.key.startswith(ADAPTER):
         own = [m for m in members if m.subject == incident.key and not m.what.symptom]
         own.sort(key=lambda m: m.over_seconds is not None)

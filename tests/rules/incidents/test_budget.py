@@ -144,6 +144,67 @@ def test_the_second_member_of_a_raid6_is_mailed_5_s_after_it_is_lost() -> None:
     assert [at for at, *_ in mails if at >= 1800] == [1805]
 
 
+def test_a_third_hang_that_is_over_before_its_mail_is_due_is_mailed_all_the_same() -> None:
+    """Every five minutes, each mail four minutes after the one before: nobody heard of a third."""
+    hang = Kind("DeviceHang", "warning")
+    times = ((0, 28), (320, 420), (500, 527))
+    spells = [Spell(hang, "disk sda", start, end) for start, end in times]
+    mails = mailed(spells, StorageGraph(), 4000)
+    assert [(at, why) for at, why, _ in mails if at >= 500] == [(723, "reopened")]
+
+
+def test_disks_that_waited_for_another_one_again_and_again_are_no_news_once_that_is_over() -> None:
+    """Their adapter handled its error each time: the mails are about the disk that hangs."""
+    hang = Kind("DeviceHang", "warning")
+    graph = StorageGraph(parents={"adapter host3": frozenset({"disk sda", "disk sdb", "disk sdc"})})
+    times = range(0, 3600, 300)
+    spells = [Spell(hang, "disk sda", at, at + 60) for at in times]
+    alone = mailed(spells, graph, 4000)
+    waiting = [Spell(hang, name, at + 31, at + 55) for name in ("disk sdb",) for at in times[1::2]]
+    assert mailed([*spells, *waiting], graph, 4000) == alone
+
+
+def test_a_stall_soon_after_hung_tasks_waits_for_its_cause_as_a_first_one_does() -> None:
+    """An LV is suspended, which shows after 30 s; the stall of its writers shows after 12 s."""
+    hung, stall = Kind("HungTask", "critical", CRITICAL), Kind("WriteStall", "warning")
+    spells = [
+        Spell(hung, "", 0, 100),
+        Spell(stall, "", 1012, 1200),
+        Spell(Kind("DeviceSuspended", "warning"), "device dm-0", 1030, 1200),
+    ]
+    mails = [(at, key) for at, _, key in mailed(spells, StorageGraph(), 1150) if at >= 1000]
+    assert {key for _, key in mails} == {"device dm-0"}
+    assert mails[0][0] < 1040
+
+
+def test_a_stall_whose_cause_does_not_show_is_mailed_after_a_minute() -> None:
+    """Hung tasks were mailed a quarter of an hour before."""
+    spells = [
+        Spell(Kind("HungTask", "critical", CRITICAL), "", 0, 100),
+        Spell(Kind("WriteStall", "warning"), "", 1012, 1200),
+    ]
+    mails = [at for at, *_ in mailed(spells, StorageGraph(), 1150) if at >= 1000]
+    assert mails == [1072]
+
+
+def test_two_disks_with_a_common_cause_are_not_mailed_within_three_seconds() -> None:
+    """Each had its own incident and its own worse kind of harm, until the third one left."""
+    disks = [f"disk sd{n}" for n in range(24)]
+    above = {disks[0]: frozenset({"device md0", "file system on device md0"})}
+    above |= {disks[1]: frozenset({"device md1"})}
+    graph = StorageGraph(above, {"adapter host3": frozenset(disks)})
+    spells = [
+        Spell(GONE, disks[0], 0, FOREVER),
+        Spell(READ_ONLY, "file system on device md0", 4, FOREVER),
+        Spell(GONE, disks[1], 5, FOREVER),
+        Spell(NONE_LEFT, "device md1", 7, FOREVER),
+        Spell(GONE, disks[2], 11, FOREVER),
+    ]
+    mails = mailed(spells, graph, 30)
+    assert [at for at, *_ in mails] == [0, 5, 9, 14]
+    assert mails[-1][2] == "adapter host3"
+
+
 @pytest.mark.parametrize("first", range(0, examples(6), 6))
 def test_whatever_comes_a_further_kind_of_harm_waits_5_s_and_the_rest_is_eight_an_hour(
     first: int,

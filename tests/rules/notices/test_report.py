@@ -550,6 +550,25 @@ def test_a_further_mail_has_the_fault_of_its_object_before_the_news_of_another_o
     assert escalated(over) == "hung and MdDegraded happens (md0)"
 
 
+def test_news_of_a_line_that_is_no_longer_recent_has_the_fault_of_its_object_before_it() -> None:
+    """Read after a restart ten minutes later: the file system has failed, the disk is gone."""
+    gone = member("DeviceRemoved", subject="disk ACME HDD S1")
+    line = member("fs_error", count=1, subject="file system /srv", cleared_seconds=50.0)
+    due = DueNotice(Reason.ESCALATED, incident(gone, line, mails=2), updates=(line.fact,))
+    said = report.notice(due, report.Sources(float, 60.0, (), MACHINE, STANDING)).summary
+    assert said == "gone and fs_error happens (sda)"
+
+
+def test_a_hang_that_came_again_is_the_title_though_only_the_lines_about_it_are_recent() -> None:
+    """It was over before the mail was due; that its commands timed out lasts ten minutes."""
+    hang = member("DeviceHang", subject="disk ACME HDD S1", cleared_seconds=50.0)
+    labels = (("condition", "command_timeout"), ("device", "sda"))
+    line = member("scsi_abort", count=1, subject="disk ACME HDD S1", labels=labels)
+    due = DueNotice(Reason.REOPENED, incident(hang, line, mails=2), updates=(hang.fact,))
+    said = report.notice(due, report.Sources(float, 60.0, (), MACHINE, STANDING)).summary
+    assert said == "cleared; was: DeviceHang happens"
+
+
 def test_a_further_mail_about_an_adapter_has_how_many_of_its_disks_are_affected() -> None:
     """Both of its disks are gone; then the array of them has too few members."""
     twin = disk("sdb", holders=("md0",), serial="S2", model="HDD", vendor="ACME")
