@@ -19,7 +19,7 @@ from support.machine import disk, topology
 from support.world.behaviour import By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
-from support.world.oracle import Ack, Mail
+from support.world.mails import Ack, Mail
 
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState

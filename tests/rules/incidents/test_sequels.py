@@ -9,6 +9,7 @@ import pytest
 from support import world_play
 from support.tiers import examples
 from support.world import oracle
+from support.world.mails import GOOD
 from support.world.sequels import STORIES, sequel_run
 
 AFTER_ANOTHER, REBUILD, RENAMED = (
@@ -71,7 +72,7 @@ def test_a_member_that_hung_before_it_failed_is_one_incident_with_its_array() ->
 def test_a_failed_file_system_is_remembered_among_many_disks_that_hung() -> None:
     """Twenty-seven neighbours waited twice: their ends pushed it out, and the end said '[OK]'."""
     sent = mails(RENAMED, 13, "gone", "offlined")
-    ends = [mail.reason for mail in sent if mail.reason in oracle.GOOD]
+    ends = [mail.reason for mail in sent if mail.reason in GOOD]
     assert ends == ["over, not repaired"] * 2
 
 

@@ -21,7 +21,7 @@ from support.world import oracle
 from support.world.behaviour import FOREVER, By, Kind
 from support.world.injection import Life, Run, random_run
 from support.world.machine import Layer, random_machine
-from support.world.oracle import Ack, Mail
+from support.world.mails import Ack, Mail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,6 +250,65 @@ def test_it_finds_an_all_clear_that_is_false_missing_or_looks_bad(
     assert "[OK] while it is not well" in misses(run, [*others, replace(clear, at=end - 5.0)])
     assert "no [OK]" in misses(run, others)
     assert "good news above INFO" in misses(run, [*others, replace(clear, tag="CRITICAL")])
+
+
+def test_it_finds_an_all_clear_that_is_early_or_late(slow_disk: tuple[Run, list[Mail]]) -> None:
+    """Of what made programs wait after a minute, of a slow disk after ten: from the true end."""
+    hang = played(seed_of("hang / disk"))
+    for (run, mails), moved, wrong in (
+        (hang, 400.0, "[OK] late"), (hang, 50.0, "[OK] early"), (slow_disk, 700.0, "[OK] late"),
+    ):  # fmt: skip
+        end = run.injections[0].spans[0][1]
+        clear = next(each for each in mails if each.reason == "resolved")
+        others = [each for each in mails if each is not clear]
+        assert not misses(run, [*others, clear])
+        assert misses(run, [*others, replace(clear, at=end + moved)]) == {wrong}
+
+
+def test_it_finds_an_all_clear_titled_with_what_another_incident_says_is_broken() -> None:
+    """The disk is gone: that it no longer hangs is no '[OK]' of it."""
+    run, mails = played(seed_of("gone / disk"))
+    gone = next(each for each in mails if each.reason == "opened")
+    false = replace(gone, at=gone.at + 90.0, incident="b", reason="resolved", tag="OK")
+    false = replace(false, content=frozenset())
+    hung = replace(gone, at=gone.at + 30.0, incident="b", content=frozenset({"hangs: nobody"}))
+    assert "[OK] of what is not well" in misses(run, [*mails, hung, false])
+
+
+def test_it_finds_a_third_mail_with_good_news_within_an_hour(
+    slow_disk: tuple[Run, list[Mail]],
+) -> None:
+    """Two an hour, whatever ended."""
+    run, mails = slow_disk
+    clear = next(each for each in mails if each.reason == "resolved")
+    more = [replace(clear, at=clear.at + 1000.0 * n) for n in (1, 2)]
+    assert "more good news an hour than two" in misses(run, [*mails, *more])
+    assert "more good news an hour than two" not in misses(run, [*mails, more[0]])
+
+
+def test_two_shelves_at_once_may_be_titled_by_their_adapter() -> None:
+    """What carries both: it is all that they have in common."""
+    run = random_run(487)
+    assert [each.what for each in run.injections] == ["leaves", "leaves"], "choose another"
+    mails = world_play.Play(run).play()
+    last = [mail for mail in mails if mail.reason not in oracle.UNTITLED][-1]
+    assert all(last.name in run.machine.nodes[each.object].carriers for each in run.injections)
+    assert not misses(run, mails)
+    elsewhere = [replace(mail, object="host9") if mail is last else mail for mail in mails]
+    assert any(each.startswith("object: ") for each in misses(run, elsewhere))
+
+
+def test_what_is_gone_has_no_counters_and_cannot_hang_anew() -> None:
+    """A shelf left while one of its disks hung, again and again: with the shelf that ends."""
+    run = random_run(906)
+    shelf, hang = run.injections
+    assert (shelf.what, hang.what) == ("power lost", "hang"), "choose another seed"
+    gone = {fact.object: fact.at for fact in run.facts if fact.kind is Kind.GONE}
+    assert hang.object in gone
+    for fact in run.facts:
+        if fact.by is By.COUNTER and fact.object in gone:
+            assert fact.until <= gone[fact.object]
+    assert max(fact.at for fact in run.facts if hang.number in fact.of) < hang.spans[1][0]
 
 
 def test_an_end_is_of_what_its_own_incident_reported_before(

@@ -5,7 +5,7 @@ Units: seconds of the world's clock, which begins at 0 with the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -318,6 +318,7 @@ def random_run(seed: int) -> Run:
     for injection, cause in dice.injections:
         for span in injection.spans:
             cause.act(world, injection, span, frozenset((injection.number,)))
+    world.facts = _without_empty(world.facts, [each for each, _ in dice.injections])
     behaviour.climb(world)
     _lesser(world, (start for each, _ in dice.injections for start, _ in each.spans))
     late = None
@@ -330,7 +331,7 @@ def random_run(seed: int) -> Run:
 def merged(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """Return the facts in order; of one state that was entered twice at once, one."""
     states: dict[tuple[str, Kind, By], list[Fact]] = {}
-    ordered = sorted(facts, key=lambda fact: fact.at)
+    ordered = sorted(_present(list(facts)), key=lambda fact: fact.at)
     lines = [fact for fact in ordered if fact.by is By.LINE]
     for fact in ordered:
         if fact.by is By.LINE:
@@ -343,6 +344,42 @@ def merged(facts: Iterable[Fact]) -> tuple[Fact, ...]:
             joined.append(fact)
     flat = [*lines, *(fact for joined in states.values() for fact in joined)]
     return tuple(sorted(flat, key=lambda fact: (fact.at, fact.object, fact.kind, fact.by)))
+
+
+def _without_empty(facts: list[Fact], injections: list[Injection]) -> list[Fact]:
+    """Return the facts without those of a time at which what is to break is away already."""
+    empty: list[tuple[int, float, float]] = []
+    for injection in injections:
+        away = [f for f in facts if f.kind is Kind.GONE and f.object == injection.object]
+        away = [fact for fact in away if injection.number not in fact.of]
+        for start, end in injection.spans:
+            if any(fact.at <= start < fact.until for fact in away):
+                empty.append((injection.number, start, end))
+    return [
+        fact
+        for fact in facts
+        if not any(fact.of == {n} and start <= fact.at <= end for n, start, end in empty)
+    ]
+
+
+def _present(facts: list[Fact]) -> Iterator[Fact]:
+    """Yield the facts without what a disk that is gone cannot show: it has no counters.
+
+    block/genhd.c, del_gendisk: it leaves /proc/diskstats; drivers/scsi/scsi_error.c: unchecked.
+    """
+    away: dict[str, list[tuple[float, float]]] = {}
+    for fact in facts:
+        if fact.kind is Kind.GONE:
+            away.setdefault(fact.object, []).append((fact.at, fact.until))
+    for fact in facts:
+        start, end = fact.at, fact.until
+        for left, back in away.get(fact.object, ()) if fact.by is By.COUNTER else ():
+            if left <= start < back:
+                start = back
+            elif start < left < end:
+                end = left
+        if start < end:
+            yield replace(fact, at=start, until=end)
 
 
 def layer_of(machine: Machine, name: str) -> Layer:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING
 from support.world.behaviour import FOREVER, HUNG_SECONDS, SPREADS, SYMPTOMS, By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
+from support.world.mails import GOOD, Ack, Mail, Miss, Visible
+from support.world.recurrences import HOUR_SECONDS, LEAST_SECONDS, REPORT_SECONDS, Recurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from support.world.injection import Injection, Renaming, Run
 
-HOUR_SECONDS = 3600.0
 LESSER_AN_HOUR = 8
 WORSE_SECONDS, INTERVAL_SECONDS = 4.0, 28.0
 """A worse kind waits 5 s for what comes with it; other news at least 30 s after the last mail."""
@@ -35,81 +35,27 @@ AFTER_SECONDS = 30.0
 FRESH_SECONDS = 5.0
 """A mail may be titled by what was known so long before it."""
 OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
-REPORT_SECONDS = 300.0
-CLEAR_SECONDS = 2100.0
-"""The all-clear comes at most so long after the end: ten minutes, polls of five, keeping of ten."""
-GOOD = frozenset(("resolved", "rebuilt", "over, not repaired"))
+SOON_SECONDS, CLEAR_SECONDS, POLL_SECONDS = (60.0, 75.0), 600.0, 300.0
+"""The all-clear comes so long after the end of what is urgent; of the rest after ten minutes, and
+after the poll that shows the end."""
+INTERVALS = (0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
+"""The least time between mails, by how many there were since a quiet hour."""
+RECOVERIES = 2
+"""Mails with good news an hour."""
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
 WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
 _AWAY = frozenset((Kind.GONE, Kind.FAILED))
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
-_LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
-"""An occurrence that is shorter is none, for the kinds of which one fault repeats."""
+BLOCKS = frozenset((Kind.HANGS, Kind.SUSPENDED))
+"""Programs wait for it: that is urgent as well."""
 _LATE = {Kind.HUNG: 2 * HUNG_SECONDS}
 """A symptom shows so long after its cause began."""
-_BREAKS = {Kind.HANGS: 62.0, Kind.SLOW: 302.0, Kind.FULL: 602.0, Kind.SUSPENDED: 62.0}
-"""After a shorter break it is the same occurrence."""
 _COVERS = {
     Kind.DEGRADED: (Kind.EXHAUSTED, Kind.STOPPED),
     Kind.EXHAUSTED: (Kind.STOPPED,),
     Kind.READ_ONLY: (Kind.FAILED,),
     Kind.FAILED: (Kind.READ_ONLY,),
 }
-
-
-@dataclass(frozen=True)
-class Mail:
-    """A mail as its receiver sees it.
-
-    Fields: `tag` is what the subject begins with; `object` is the title's object, `kind` and
-    `about` are the fault and the object that its summary names; `content` are all faults that it
-    reports as present, as 'kind: object'.
-    """
-
-    at: float
-    incident: str
-    reason: str
-    tag: str
-    object: str
-    kind: str
-    about: str
-    content: frozenset[str]
-    ended: frozenset[str] = frozenset()
-    """Those that it reports as over."""
-    others: frozenset[str] = frozenset()
-    """Those of its content that are of further incidents, whose first mail it is as well."""
-
-    @property
-    def name(self) -> str:
-        """Return the title's object without its description."""
-        return self.object.partition(" (")[0]
-
-    @property
-    def names(self) -> set[str]:
-        """Return the objects that its title names: of members of an array each."""
-        _, _, members = self.object.partition(" (members of ")
-        listed = members.removesuffix(")").partition(": ")[2].split("; ") if members else []
-        return {text.partition(" ")[0] for text in listed} or {self.name}
-
-
-Visible = Mapping[tuple[str, str], Sequence[tuple[float, float]]]
-"""From when until when there was an alert of an object and kind."""
-
-
-@dataclass(frozen=True)
-class Miss:
-    """What a mail, or its absence, got wrong."""
-
-    what: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class Ack:
-    """An incident was acknowledged, with the faults that it had then, as 'kind: object'."""
-
-    at: float
-    content: frozenset[str]
 
 
 def judge(
@@ -142,7 +88,7 @@ def judge(
     ]
     for injection in run.injections:
         if len(injection.spans) > 1 and len(run.injections) == 1 and not acks:
-            misses += knowledge.returns(injection)
+            misses += knowledge.recurrences().misses(injection)
     first: dict[str, Miss] = {}
     for miss in misses:
         first.setdefault(miss.what, miss)
@@ -265,10 +211,19 @@ class _Knowledge:
         right: set[str] = set()
         for number in about:
             right |= self._causes(self.run.injections[number], evident)
-        disks = [name for name in right if layer_of(self.machine, name) is Layer.DISK]
-        if len(about) > 1 and (parent := self.machine.common_parent(disks)):
+        # Two at once may be titled by what carries both: two shelves by their adapter.
+        disks = {disk for name in right for disk in (name, *self._disks_of(name))}
+        if len(about) > 1 and (parent := self.machine.common_parent(disks & self._all_disks())):
             right.add(parent)
         return right
+
+    def _disks_of(self, name: str) -> list[str]:
+        is_below = layer_of(self.machine, name) < Layer.DISK
+        return self.machine.disks_of(name) if is_below and name in self.machine.nodes else []
+
+    def _all_disks(self) -> set[str]:
+        nodes = self.machine.nodes.values()
+        return {node.name for node in nodes if node.layer is Layer.DISK}
 
     def _present(self, about: Iterable[int], at: float, evident: list[Fact]) -> set[int]:
         """Return the injected faults whose object is away now: not those that are over."""
@@ -326,7 +281,7 @@ class _Knowledge:
         }
 
     def _kind_of_wrong(self, mail: Mail, right: set[str]) -> str:
-        for name in right:
+        for name in sorted(right):
             node = self.machine.nodes.get(name)
             if node is None:
                 continue
@@ -408,8 +363,11 @@ class _Knowledge:
         return worse
 
     def _worse(self, start: float, end: float) -> set[str]:
-        """Return the worse kinds that first appeared in a time; harm and 'critical' among them."""
-        worse = {"harmed", "critical"}
+        """Return the worse kinds that first appeared in a time; that it is critical is one.
+
+        No program of this world is known to be harmed: that is tier B's.
+        """
+        worse = {"critical"}
         for (name, kind), at in self.seen.items():
             system = kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM
             if start <= at < end and (system or kind in WORSE):
@@ -445,7 +403,7 @@ class _Knowledge:
             if not facts or Kind(kind) in SYMPTOMS:
                 continue
             until = max(fact.until for fact in facts if fact.at <= at)
-            if until < at + OPENING_SECONDS and kind not in URGENT:
+            if until < at + OPENING_SECONDS and not self._is_mailed_at_once(name, kind):
                 continue
             if self._is_acknowledged(name, kind, at):
                 continue
@@ -467,6 +425,15 @@ class _Knowledge:
                 yield Miss(f"in no mail: {kind} of {layer}", f"{name} since {at:.0f}")
             elif min(times) > limit:
                 yield Miss("in a mail too late", f"{kind}: {name} at {at:.0f}: {min(times):.0f}")
+
+    def _is_mailed_at_once(self, name: str, kind: str) -> bool:
+        """Whether also what is soon over is mailed: data is threatened, or programs wait.
+
+        Not of neighbours that wait with the only disk that hangs.
+        """
+        return kind in URGENT or (
+            kind in BLOCKS and [each.object for each in self.run.injections] == [name]
+        )
 
     def _away(self, at: float) -> float:
         """Return for how long iowarden did not run in the time in which a mail is due."""
@@ -513,13 +480,13 @@ class _Knowledge:
         urgent = [
             at
             for (name, kind), at in self.seen.items()
-            if kind in URGENT
+            if kind in URGENT | BLOCKS
             or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
         ]
         limit = min(first + OPENING_SECONDS, min(urgent, default=math.inf) + URGENT_SECONDS)
-        mailed = min(
-            (mail.at for mail in self.mails if mail.reason != "initial report"), default=None
-        )
+        # What lasts and is not urgent is in the initial report.
+        mails = [mail for mail in self.mails if mail.reason != "initial report" or mail.content]
+        mailed = min((mail.at for mail in mails), default=None)
         lasted = max(fact.until for fact in self.faults) > first + OPENING_SECONDS
         if mailed is None:
             if lasted:
@@ -536,17 +503,55 @@ class _Knowledge:
                 yield Miss("good news above INFO", _shown(mail))
             if mail.reason == "resolved":
                 yield from self._false_end(mail)
+        yield from self._good_news()
         if self.acks:
             return
         once = all(len(injection.spans) == 1 for injection in self.run.injections)
         lines = any(fact.by is By.LINE for fact in self.faults)
         end = max((fact.until for fact in self.faults), default=FOREVER)
         bad = [mail for mail in self.mails if mail.reason not in UNTITLED and mail.at <= end + 60.0]
-        if not once or lines or not bad or end + CLEAR_SECONDS + self._away(end) > self.run.seconds:
+        limit = self._clear_limit(end) if once and bad and end < FOREVER else FOREVER
+        if lines or limit > self.run.seconds:
             return
-        clear = [mail for mail in self.mails if mail.reason == "resolved" and mail.at >= end]
-        if not any(mail.at <= end + CLEAR_SECONDS + self._away(end) for mail in clear):
+        clear = [mail.at for mail in self.mails if mail.reason == "resolved" and mail.at >= end]
+        if not clear:
             yield Miss("no [OK]", f"ended {end:.0f}")
+        elif min(clear) > limit:
+            yield Miss("[OK] late", f"ended {end:.0f}: {min(clear):.0f} in place of {limit:.0f}")
+        elif self._ends_soon(end) and min(clear) < end + SOON_SECONDS[0]:
+            yield Miss("[OK] early", f"ended {end:.0f}: {min(clear):.0f}")
+
+    def _ends_soon(self, end: float) -> bool:
+        """Whether what was urgent ended last: its end is mailed after a minute."""
+        return any(f.kind in URGENT | BLOCKS and f.until >= end - 1.0 for f in self.faults)
+
+    def _clear_limit(self, end: float) -> float:
+        """Return by when the end of everything is mailed: also after the interval between mails."""
+        polled = any(fact.by is By.POLL for fact in self.faults)
+        wait = SOON_SECONDS[1] if self._ends_soon(end) else CLEAR_SECONDS + 5.0
+        known = next(
+            (
+                after.start
+                for before, after in pairwise(self.run.lives)
+                if before.stop <= end + wait and end < after.start
+            ),
+            end,
+        )
+        limit = known + wait + POLL_SECONDS * polled
+        for incident in self.reported:
+            mails = (mail for mail in self.mails if mail.incident == incident)
+            times = [mail.at for mail in mails if mail.at < limit]
+            interval = INTERVALS[min(len(times), len(INTERVALS) - 1)]
+            limit = max(limit, max(times, default=0.0) + interval + 5.0)
+        return limit
+
+    def _good_news(self) -> Iterator[Miss]:
+        """Yield more good news an hour than there may be."""
+        for incident in self.reported:
+            good = [m for m in self.mails if m.incident == incident and m.reason in GOOD]
+            for first, third in zip(good, good[RECOVERIES:], strict=False):
+                if third.at - first.at < HOUR_SECONDS:
+                    yield Miss("more good news an hour than two", _shown(third))
 
     def _false_end(self, mail: Mail) -> Iterator[Miss]:
         # What joins its incident only later is no matter of this end.
@@ -557,159 +562,25 @@ class _Knowledge:
                 continue
             starts = [a for a, b in self.spells[fact.object, fact.kind.value] if b >= fact.at]
             # Until then nobody can know.
-            since = max(fact.at + _LEAST.get(fact.kind, 0.0), min(starts, default=FOREVER))
+            since = max(fact.at + LEAST_SECONDS.get(fact.kind, 0.0), min(starts, default=FOREVER))
             if since + 2.0 < mail.at < fact.until:
                 yield Miss(
                     "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
                 )
                 return
+        # What is titled as well is not well: whichever incident it is of.
+        for fact in self.evident_at(mail.at - 2.0):
+            is_state = fact.kind is not Kind.FULL and fact.by is not By.LINE
+            since = fact.at + LEAST_SECONDS.get(fact.kind, 0.0)
+            if fact.object in mail.names and is_state and since + 2.0 < mail.at < fact.until:
+                yield Miss("[OK] of what is not well", f"{_shown(mail)}: {fact.kind}")
+                return
 
     # Returns
 
-    def returns(self, injection: Injection) -> Iterator[Miss]:
-        """Yield what is wrong about a fault that comes and goes, by the mails that are about it."""
-        if not self._visible_spans(injection):
-            return
-        fault = f"{self._kind_of(injection)}: {injection.object}"
-        own = [mail for mail in self.mails if fault in self.reported[mail.incident]]
-        times = list(self._occurrences(injection))
-        if len(times) < TOGETHER:
-            return
-        # One in which it was restarted may count, and one that was only just long enough.
-        possible = self._visible_spans(injection, 0.0)
-        earliest, third = possible[TOGETHER - 1][0], self._visible_spans(injection)[TOGETHER - 1][0]
-        bad = [mail for mail in own if mail.reason not in {*GOOD, "initial report"}]
-        if not any(mail.at >= earliest for mail in bad):
-            yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
-        else:
-            soon = times[TOGETHER - 1][1] + REPORT_SECONDS
-            if not any(earliest <= mail.at <= soon for mail in bad):
-                yield Miss("recurrence: no mail at the third", f"{len(times)} times")
-        quiet, noticed = times[-1][1] + 86_400.0, third + _LEAST[self._kind_of(injection)] + 2.0
-        if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in own):
-            yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
-        known = self._known_spans(injection)
-        yield from self._late_if_worse(injection, times, known, bad)
-        mailed = [mail for mail in own if mail.reason != "initial report"]
-        if len(mailed) > self._allowed(known, len(possible), mailed):
-            yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
-
-    def _late_if_worse(
-        self,
-        injection: Injection,
-        times: Sequence[tuple[float, float]],
-        known: Sequence[tuple[float, float]],
-        mails: Sequence[Mail],
-    ) -> Iterator[Miss]:
-        """Yield occurrences that became longer than all before, and were not mailed then."""
-        first = times[0]
-        worst = max(end - start for start, end in known if start <= first[0])
-        for start, end in times[1:]:
-            worst = max(worst, self._longest_mailed(known, mails, start))
-            if end - start > 1.5 * worst:
-                limit = start + max(1.5 * worst, 10.0) + 90.0
-                # After a break it is there again, and only then longer.
-                limit = max(limit, self._last_onset(injection, start, end) + 90.0)
-                if end > limit and not any(start <= mail.at <= limit for mail in mails):
-                    yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
-                worst = end - start
-            elif any(start <= mail.at <= end for mail in mails):
-                worst = max(worst, end - start)
-
-    def _allowed(
-        self, known: Sequence[tuple[float, float]], count: int, mails: Sequence[Mail]
-    ) -> int:
-        """Return how many mails there may be about `count` occurrences.
-
-        The first, its end, the third; and each that is longer than what was mailed before. The
-        second has an end of its own if it was mailed: as longer, more severe, or an hour later.
-        """
-        bad = [mail for mail in mails if mail.reason not in GOOD]
-        lengths = [end - start for start, end in known]
-        worst, worse = lengths[0], 0
-        for length, (start, _) in zip(lengths[1:], known[1:], strict=True):
-            worst = max(worst, self._longest_mailed(known, bad, start))
-            if length > 1.5 * worst:
-                worse += 1
-                worst = length
-        allowed = TOGETHER + worse + sum(count >= milestone for milestone in (10, 30))
-        if known[1][0] - known[0][1] > HOUR_SECONDS:
-            allowed += 2
-        elif any(known[1][0] <= mail.at <= known[1][1] for mail in bad):
-            allowed += 1
-        tags = [mail.tag for mail in mails]
-        return allowed + ("WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :])
-
-    def _longest_mailed(
-        self, times: Sequence[tuple[float, float]], mails: Sequence[Mail], until: float
-    ) -> float:
-        """Return how long the longest occurrence was that a mail before a time was about."""
-        last = max((mail.at for mail in mails if mail.at < until), default=0.0)
-        return max((end - start for start, end in times if start <= last), default=0.0)
-
-    def _kind_of(self, injection: Injection) -> Kind:
-        """Return the kind of a fault that repeats."""
-        return next(
-            fact.kind
-            for fact in self.faults
-            if fact.object == injection.object and fact.kind in _LEAST
-        )
-
-    def _known_spans(self, injection: Injection) -> list[tuple[float, float]]:
-        """Return the occurrences as iowarden can know them.
-
-        What ended while it did not run it takes to have lasted until its start; if it is there
-        again by then, without a break.
-        """
-        spans: list[tuple[float, float]] = []
-        for start, end in self._visible_spans(injection, 0.0):
-            since, until = max(start, self.run.lives[0].start), end
-            for before, after in pairwise(self.run.lives):
-                if before.stop <= end < after.start:
-                    until = after.start
-            if spans and since <= spans[-1][1]:
-                since = spans.pop()[0]
-            spans.append((since, until))
-        return spans
-
-    def _occurrences(self, injection: Injection) -> Iterator[tuple[float, float]]:
-        """Yield the occurrences that iowarden could see as a whole."""
-        for start, end in self._visible_spans(injection):
-            if any(life.start <= start and end <= life.stop for life in self.run.lives):
-                yield start, end
-
-    def _last_onset(self, injection: Injection, start: float, end: float) -> float:
-        """Return when a fault was noticed that began last in an occurrence with breaks."""
-        return max(
-            fact.at + _LEAST[fact.kind]
-            for fact in self.faults
-            if fact.object == injection.object and fact.kind in _LEAST and start <= fact.at <= end
-        )
-
-    def _is_visible(self, fact: Fact) -> bool:
-        """Whether iowarden had an alert of a fact while it was there."""
-        spells = self.spells[fact.object, fact.kind.value]
-        return any(start < fact.until and fact.at <= end for start, end in spells)
-
-    def _visible_spans(
-        self, injection: Injection, certain_seconds: float = 2.0
-    ) -> list[tuple[float, float]]:
-        """Return when it was there for long enough to be noticed; a short break is none.
-
-        With `certain_seconds` more it is noticed for certain.
-        """
-        spans: list[tuple[float, float]] = []
-        for fact in sorted(self.faults, key=lambda fact: fact.at):
-            if fact.object != injection.object or fact.kind not in _LEAST:
-                continue
-            least = _LEAST[fact.kind] + certain_seconds
-            if fact.until - fact.at < least or not self._is_visible(fact):
-                continue
-            if spans and fact.at + _LEAST[fact.kind] - spans[-1][1] <= _BREAKS[fact.kind]:
-                spans[-1] = spans[-1][0], fact.until
-            else:
-                spans.append((fact.at, fact.until))
-        return spans
+    def recurrences(self) -> Recurrences:
+        """Return the judge of a fault that comes and goes."""
+        return Recurrences(self.run, self.mails, self.faults, self.spells, self.reported)
 
 
 def _reason(mail: Mail, right: Iterable[str]) -> str:
