@@ -139,7 +139,7 @@ def _repeated_lately(incident: Incident) -> Iterator[IncidentMember]:
     over = [each for each in incident.faults if each.until_seconds is not None]
     repeated = {each.fact for each in over if _is_repeated(each)}
     for member in incident.members if repeated else ():
-        waited = member.subject != incident.key and _only_hangs(member)
+        waited = member.subject != incident.key and only_hangs(member)
         if member.fact in repeated and not (member.silenced or member.what.symptom or waited):
             yield member
 
@@ -410,7 +410,7 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
         holds = member.state is AlertState.FIRING and member.cleared_seconds is None
         if not holds or member.silenced or member.absent_seconds is not None:
             continue
-        if hangs and member.subject != incident.key and _only_hangs(member):
+        if hangs and member.subject != incident.key and only_hangs(member):
             continue
         is_symptom = member.what.symptom and member.fact[2] != HARMED
         is_counter = member.what.of_file_system and not member.count
@@ -438,7 +438,7 @@ def _is_harm_of(freeze: IncidentMember, hung: IncidentMember) -> bool:
     return is_active and freeze.fact[2] == HARMED and freeze.severity >= hung.severity
 
 
-def _only_hangs(member: IncidentMember) -> bool:
+def only_hangs(member: IncidentMember) -> bool:
     """Whether a disk does not respond, and no program is known to wait for it."""
     of_disk = member.layer is Layer.DISK and member.what.fault is Fault.HANGS
     return of_disk and member.fact[2] != HARMED

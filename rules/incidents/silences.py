@@ -269,7 +269,14 @@ def acknowledge(
         created_seconds=now,
         reason=_text("reason", reason) if reason else "",
         who=who,
-        subjects=tuple(dict.fromkeys(m.subject for m in incident.members)),
+        subjects=tuple(
+            # A disk that had to wait for the one of the title has had no fault of its own.
+            dict.fromkeys(
+                m.subject
+                for m in incident.members
+                if m.cleared_seconds is None or m.subject == incident.key or not due.only_hangs(m)
+            )
+        ),
         kinds=tuple(sorted(due.harm_kinds(incident.faults))),
     )
     others = drop_acknowledgement(state, incident.identifier).acknowledgements

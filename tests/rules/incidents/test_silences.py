@@ -295,6 +295,21 @@ def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> 
     assert silences.drop_acknowledgement(state, "1a2b3c") == Silences()
 
 
+def test_a_disk_that_only_had_to_wait_is_not_acknowledged_with_the_one_that_hangs() -> None:
+    """It answers again, and has read errors of its own tomorrow: those are news.
+
+    One that still waits, and one whose errors are in the incident, are known.
+    """
+    (hang,) = incident().members
+    beside = [replace(hang, subject=f"disk {n}", cleared_seconds=NOW) for n in range(3)]
+    beside[1] = replace(beside[1], cleared_seconds=None)
+    beside[2] = replace(beside[2], name="DiskPendingSectors")
+    _, said = silences.acknowledge(
+        Silences(), [incident(members=(hang, *beside))], "1a", now=NOW, reason="r", who="w"
+    )
+    assert said.subjects == (KEY, "disk 1", "disk 2")
+
+
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
