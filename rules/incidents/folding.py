@@ -319,6 +319,8 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
     else:
         folded = replace(
             there,
+            # A first mail waits since the first of them.
+            opened_seconds=min(there.opened_seconds, own.opened_seconds),
             closed_seconds=None,
             members=(*there.members, *own.members),
             faults=tuple({each.fact: each for each in (*own.faults, *there.faults)}.values()),

@@ -205,6 +205,15 @@ def test_two_disks_with_a_common_cause_are_not_mailed_within_three_seconds() -> 
     assert mails[-1][2] == "adapter host3"
 
 
+def test_slow_disks_with_a_common_cause_are_mailed_a_minute_after_the_first_of_them() -> None:
+    """Each opened its own incident; the third joined them under the adapter."""
+    disks = [f"disk sd{n}" for n in range(6)]
+    slow = Kind("DiskSlow", "warning")
+    spells = [Spell(slow, disks[n], start, 900) for n, start in ((4, 0), (2, 9), (3, 12))]
+    mails = mailed(spells, StorageGraph(parents={"adapter host3": frozenset(disks)}), 300)
+    assert mails == [(60, "opened", "adapter host3")]
+
+
 @pytest.mark.parametrize("first", range(0, examples(6), 6))
 def test_whatever_comes_a_further_kind_of_harm_waits_5_s_and_the_rest_is_eight_an_hour(
     first: int,
