@@ -568,8 +568,8 @@ class _Knowledge:
                     "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
                 )
                 return
-        # What is titled as well is not well: whichever incident it is of.
-        for fact in self.evident_at(mail.at - 2.0):
+        # What is titled as well is not well, whichever incident it is of: but no longer full.
+        for fact in self.evident_at(mail.at - 2.0) if mail.kind != Kind.FULL else ():
             is_state = fact.kind is not Kind.FULL and fact.by is not By.LINE
             since = fact.at + LEAST_SECONDS.get(fact.kind, 0.0)
             if fact.object in mail.names and is_state and since + 2.0 < mail.at < fact.until:
