@@ -69,9 +69,26 @@ class Recurrences:
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
         known = self._known_spans(injection)
         yield from self._late_if_worse(injection, times, known, bad)
+        yield from self._second(known, bad)
         mailed = [mail for mail in own if mail.reason != "initial report"]
         if len(mailed) > self._allowed(known, len(possible), mailed):
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+
+    def _second(
+        self, known: Sequence[tuple[float, float]], mails: Sequence[Mail]
+    ) -> Iterator[Miss]:
+        """Yield a mail about the second within an hour that is no worse than the first."""
+        first, second, third = known[:THIRD]
+        is_soon = second[0] - first[1] < HOUR_SECONDS
+        is_longer = second[1] - second[0] > first[1] - first[0]
+        tags = {mail.tag for mail in mails if mail.at < second[0]}
+        if not tags or not is_soon or is_longer:
+            return
+        end = min(second[1] + REPORT_SECONDS, third[0])
+        for mail in mails:
+            if second[0] <= mail.at < end and mail.tag in tags:
+                yield Miss("recurrence: the second, no worse, is mailed", f"at {mail.at:.0f}")
+                return
 
     def _late_if_worse(
         self,
