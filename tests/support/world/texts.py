@@ -632,7 +632,11 @@ def _copy_lost(story: Story, node: Node, at: float) -> None:
 
 
 def file_system_fails(story: Story, mount: str, device: str, at: float) -> None:
-    """Its device refuses requests: fs/buffer.c, jbd2/journal.c, ext4/super.c; xfs/xfs_log.c."""
+    """Its device refuses requests: jbd2/journal.c, fs/buffer.c, ext4/super.c; xfs/xfs_log.c.
+
+    The order is the recorded one: the journal's superblock is written after it is aborted, that of
+    the file system when the next system call finds that.
+    """
     role = story.machine.nodes[mount].role
     when = at + story.between(0.2, 6.0)
     if role == "xfs":
@@ -643,21 +647,16 @@ def file_system_fails(story: Story, mount: str, device: str, at: float) -> None:
             printk.line("xfs_shutdown", 2, before=before),
         )
         return
-    journal = f"{device}-8"
-    lost = ", lost async page write"
+    journal, lost = f"{device}-8", ", lost sync page write"
+    found = "ext4_journal_check_start", 84, "writer", "Detected aborted journal"
     story.says(
         when,
-        printk.line("buffer_error", device, story.random.randrange(1 << 24), lost),
         printk.line("jbd2_abort", journal),
+        printk.line("buffer_error", device, story.random.randrange(1 << 24), lost),
         printk.line("jbd2_super", journal),
-        printk.line(
-            "ext4_error",
-            device,
-            "ext4_journal_check_start",
-            84,
-            "writer",
-            "Detected aborted journal",
-        ),
+        printk.line("ext4_error", device, *found),
+        printk.line("buffer_error", device, 1, lost),
+        printk.line("ext4_super", before=printk.ext4(device)),
         printk.line("ext4_read_only", before=printk.ext4(device)),
     )
 
