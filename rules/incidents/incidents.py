@@ -167,11 +167,13 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
 def _refreshed(book: _Book, incident: Incident, alerts: list[Alert], placed: _Placed) -> Incident:
     """Return an incident with its alerts as they are now."""
     around, now = book.around, book.now
-    if placed.is_host_stalled and incident.key == HOST and incident.is_end_unreported:
-        incident = replace(incident, active_seconds=now)  # reported elsewhere, not resolved
     incident = vouched(incident, now, around.is_observable)
     after = refreshed(incident, alerts, placed.resolved, now, around.observe, placed.quiet)
-    return vouched(after, now, around.is_observable)  # it may have ended in this very step
+    after = vouched(after, now, around.is_observable)  # it may have ended in this very step
+    is_stalled = placed.is_host_stalled and incident.key == HOST
+    if after.is_end_unreported and (is_stalled or _is_unwell(book, after)):
+        return replace(after, active_seconds=now)  # reported elsewhere, not resolved
+    return after
 
 
 def _with_report(book: _Book, incident: Incident, alerts: list[Alert]) -> Incident:
@@ -233,6 +235,21 @@ def _due(book: _Book, incident: Incident) -> tuple[Reason | None, str]:
         incident = _acknowledged_to_the_end(incident)
     book.put(incident)
     return (due.reason(incident, now, around.policy) if is_over else None), ""
+
+
+def _is_unwell(book: _Book, incident: Incident) -> bool:
+    """Whether another incident has a fault of an incident's object.
+
+    A disk is no longer slow, because it left with its shelf.
+    """
+    return any(
+        member.subject == incident.key
+        and member.cleared_seconds is None
+        and not member.what.symptom
+        for key, other in book.incidents.items()
+        if key != incident.key and other.closed_seconds is None
+        for member in other.members
+    )
 
 
 def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:

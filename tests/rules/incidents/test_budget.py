@@ -214,6 +214,21 @@ def test_slow_disks_with_a_common_cause_are_mailed_a_minute_after_the_first_of_t
     assert mails == [(60, "opened", "adapter host3")]
 
 
+def test_a_disk_that_left_with_its_shelf_is_not_ok_because_it_is_no_longer_slow() -> None:
+    """It was mailed as slow before; that it is gone is in the shelf's mails. Back, it is well."""
+    disks = [f"disk sd{n}" for n in range(6)]
+    slow = Kind("DiskSlow", "warning")
+    spells = [Spell(GONE, name, 400, 3000) for name in disks]
+    mails = mailed(
+        [Spell(slow, disks[0], 0, 400), *spells],
+        StorageGraph(parents={"adapter host3": frozenset(disks)}),
+        4000,
+    )
+    ends = {key: at for at, why, key in mails if why == "resolved"}
+    assert ends.keys() == {disks[0], "adapter host3"}
+    assert ends[disks[0]] >= 3060
+
+
 @pytest.mark.parametrize("first", range(0, examples(6), 6))
 def test_whatever_comes_a_further_kind_of_harm_waits_5_s_and_the_rest_is_eight_an_hour(
     first: int,
