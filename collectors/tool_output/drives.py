@@ -21,13 +21,13 @@ from iowarden.collectors.parsed_text import (
     UnparsedLine,
 )
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.smart import ata_errors, error_logs, smartctl, smartctl_refusal
+from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iowarden.collectors.smart.ata_errors import AtaError
+    from iowarden.collectors.smart.error_logs import AtaError
 
 # --- the others
 
@@ -60,7 +60,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
         if isinstance(told, Drive):
             drives.append(told)
             findings += _of_logs(logs_alone, told)
-            findings += _of_errors(ata_errors.parse_ata_errors(piece), told)
+            findings += _of_errors(error_logs.parse_ata_errors(piece), told)
             findings += _scan_halted(told)
             findings += _failure_test(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]

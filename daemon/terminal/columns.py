@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.quantity import quantity
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.notices.who_waits import lower_bound
 
