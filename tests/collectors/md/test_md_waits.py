@@ -45,7 +45,7 @@ def test_an_array_that_waits_is_neither_busy_nor_0_percent_done(printed: str) ->
     assert (objects["md0"].state, objects["md1"].state) == ("ok", "busy")
     assert objects["md0"].details["waits"] == printed.partition("=")[2]
     assert not {"runs", "done_ratio"} & objects["md0"].details.keys()
-    assert [each.text for each in found.alerts] == ["array md1: check, 42% done"]
+    assert [each.text for each in found.alerts] == ["array md1: check, 42 % done"]
     assert found.status == 0
 
 

@@ -337,7 +337,7 @@ def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
 def test_one_long_stack_costs_its_outermost_functions_and_no_other_task() -> None:
     """A recording of another kernel, or a probe that cuts nothing: the poll is read."""
     deep = tuple(f"xfs_{number}" for number in range(MAX_FUNCTIONS + 30))
-    both = BlockedTasks((task(stack=deep), task("rq_qos_wait", pid=813)), 2)
+    both = BlockedTasks((task(stack=deep), task(813, "rq_qos_wait")), 2)
     found = from_json(json.dumps(to_json(both)))
     assert [each.stack for each in found.tasks] == [deep[:MAX_FUNCTIONS], ()]
     assert found.tasks[1].wait_channel == "rq_qos_wait"
