@@ -64,7 +64,6 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
     "storcli": (
         Fault("show all", "252:1     9 Onln ", "252:1     9 Offln"),
         Fault("show all", "252:1     9 Onln ", "252:1     9 Wobbl"),
-        Fault("show all", "252:1     9 Onln ", "252:1     9 Cpybck"),
         Fault("show all", "252:1     9 Onln ", "252:1     9 Rbld "),
         Fault("show all", "0/0   RAID1 Optl  RW ", "0/0   RAID1 Optl  B  "),
         Fault("show all", "CVPM02 Optimal", "CVPM02 Failed "),
@@ -85,7 +84,6 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("volumes and disks", "Predictive Failure Count: 0", "Predictive Failure Count: 2"),
         Fault("volumes and disks", "Predictive Failure Count: 0", "Predictive Failure Count: 00x"),
         Fault("volumes and disks", "alert : No", "alert : Yes"),
-        Fault("volumes and disks", "Online, Spun Up", "Copyback"),
         Fault("volumes and disks", "Number Of Drives    : 2", "Number Of Drives    : 3"),
         Fault("two adapters", "Online, Spun Up", "Failed"),
         Fault(
