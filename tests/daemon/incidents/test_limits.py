@@ -14,6 +14,7 @@ from support.live import Live, text, watched
 from iowarden.collectors.procfs.tasks import BlockedTasks, to_json
 
 if TYPE_CHECKING:
+    from email.message import EmailMessage
     from pathlib import Path
 
 SERVICE = "/sys/fs/cgroup/system.slice/report.service"
@@ -268,19 +269,11 @@ def test_programs_whose_files_are_thrown_out_of_memory_are_in_a_storm(full_perce
 
 def test_the_oom_kill_that_ends_a_swap_storm_is_in_its_incident(tmp_path: Path) -> None:
     """A mail about the storm after a minute, and one that names the program that was killed."""
-    live = Live(tmp_path)
-    live.change(dict(BOOT))
-    kernel = Kernel(live)
-    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
-    with watched(tmp_path, live) as host:
-        for second in range(90):
-            live.change(swapping(second, live.uptime()))
-        kernel.says(
-            "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, anon-rss:798120kB,"
-            " file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:16384kB oom_score_adj:0"
-        )
-        mails = host.wait(70)
-    first, second = mails
+    killed_one = (
+        "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, anon-rss:798120kB,"
+        " file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:16384kB oom_score_adj:0"
+    )
+    first, second = storm_mails(tmp_path, "/system.slice", killed_one)
     assert "memory is swapped all the time" in text(first)
     assert "kernel killed python3 for lack of memory" in str(second["Subject"])
     assert first["X-Iowarden-Incident"] == second["X-Iowarden-Incident"]
@@ -303,16 +296,8 @@ def killed(group: str, program: str, number: int) -> list[str]:
 
 def test_a_kill_at_the_limit_of_the_group_that_waits_is_in_its_incident(tmp_path: Path) -> None:
     """The limit is that of the slice above; the second mail has program, slice, file and value."""
-    live = Live(tmp_path)
-    live.change(dict(BOOT))
-    kernel = Kernel(live)
-    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
-    with watched(tmp_path, live) as host:
-        for second in range(90):
-            live.change(swapping(second, live.uptime(), "/shop.slice/php.service"))
-        kernel.says(*killed("/shop.slice", "php-fpm", 901))
-        mails = host.wait(70)
-    first, second = mails
+    lines = killed("/shop.slice", "php-fpm", 901)
+    first, second = storm_mails(tmp_path, "/shop.slice/php.service", *lines)
     assert "memory is swapped all the time" in text(first)
     said = "the kernel killed php-fpm (pid 901) at memory.max (200 MiB) of shop.slice"
     assert said in " ".join(text(second).split())
@@ -326,22 +311,27 @@ def test_a_kill_in_another_group_than_the_one_that_waits_is_an_incident_of_its_o
 
     Its name has a backslash, which the kernel escapes once more.
     """
+    group = "/system.slice/mail\\x5cx2dfilter.service"
+    lines = [line for number in range(3) for line in killed(group, "rspamd", 700 + number)]
+    first, second = storm_mails(tmp_path, "/shop.slice/php.service", *lines)
+    assert str(second["Subject"]).startswith("[WARNING]")
+    assert "mail\\x2dfilter.service" in str(second["Subject"])
+    assert "rspamd" in text(second)
+    assert "systemctl list-units --failed" in text(second)
+    assert first["X-Iowarden-Incident"] != second["X-Iowarden-Incident"]
+
+
+def storm_mails(tmp_path: Path, group: str, *kernel_lines: str) -> list[EmailMessage]:
+    """Return the mails about a storm of 90 s in a control group that the kernel ends."""
     live = Live(tmp_path)
     live.change(dict(BOOT))
     kernel = Kernel(live)
     kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
     with watched(tmp_path, live) as host:
         for second in range(90):
-            live.change(swapping(second, live.uptime(), "/shop.slice/php.service"))
-        for number in range(3):
-            kernel.says(*killed("/system.slice/mail\\x5cx2dfilter.service", "rspamd", 700 + number))
-        mails = host.wait(70)
-    first, second = mails
-    assert str(second["Subject"]).startswith("[WARNING]")
-    assert "mail\\x2dfilter.service" in str(second["Subject"])
-    assert "rspamd" in text(second)
-    assert "systemctl list-units --failed" in text(second)
-    assert first["X-Iowarden-Incident"] != second["X-Iowarden-Incident"]
+            live.change(swapping(second, live.uptime(), group))
+        kernel.says(*kernel_lines)
+        return host.wait(70)
 
 
 def swapping(second: int, uptime: float, group: str = "/system.slice") -> dict[str, str]:
