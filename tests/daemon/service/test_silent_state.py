@@ -52,7 +52,7 @@ def test_a_collector_that_waits_for_the_state_is_not_stale(
     assert ("CollectorStale", "controllers") not in alerts
     (state,) = (a for a in service.engine.rules.alerts() if a.name == "StateNotDurable")
     # Two minutes, and what it took to play the recording.
-    assert re.match(r"its state cannot be written to disk for [0-9]+m", state.summary)
+    assert re.match(r"its state cannot be written to disk for [0-9]+ min", state.summary)
     assert state.summary.endswith(": the disk of its state directory does not answer")
     assert [line for line in service.log if "controllers: not polled: " in line]
     now = service.clock.now() + 60
