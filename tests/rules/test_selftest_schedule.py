@@ -463,7 +463,7 @@ def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None
         "A": "",
         "B": "it is asleep, and is not woken up for a self-test",
         "C": "",
-        "D": "sdd is 70% busy",
+        "D": "sdd is 70 % busy",
         "E": "its SMART data are unreadable: smartctl hangs",
     }
     assert [name for name, c in found.items() if c.running] == ["C"]

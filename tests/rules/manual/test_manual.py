@@ -68,7 +68,7 @@ def test_a_text_for_a_severity_does_not_contradict_it() -> None:
     assert "survives 1 more failure" in texts["warning"]
     assert "another failure may lose all data" in texts["critical"]
     full = {each.severity: each.summary for each in OF_RULES if each.alert == "FilesystemFull"}
-    assert full == {"warning": "/srv is 90% full", "critical": "/srv is 95% full"}
+    assert full == {"warning": "/srv is 90 % full", "critical": "/srv is 95 % full"}
 
 
 def test_each_change_that_is_shown_is_accepted_and_changes_nothing_yet() -> None:
