@@ -200,7 +200,7 @@ def measurements(
         before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
         # A state that is a label: the present one; numbers by state: those above 0.
         is_absent_state = "state" in dict(labels) and not value
-        is_nothing = metric in _NOTHING_AT_ZERO and not value and before is None
+        is_nothing = _is_nothing(metric, value) and _began_with_nothing(metric, before)
         is_said = sample in thresholds or metric in REDUNDANT
         if not (is_said or is_absent_state or is_nothing):
             items.append(_item(sample, limits[sample], before, names))
@@ -213,9 +213,21 @@ def measurements(
             f"{title(metric)}{_gone(prefix, names)}: {yes_or_no(metric, line.text)}",
         )
         for (metric, prefix), line in first.items()
-        if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)
+        if metric not in present
+        and metric not in REDUNDANT
+        and not _is_threshold(metric)
+        and not (metric in _NOTHING_AT_ZERO and _began_with_nothing(metric, line))
     ]
     return lines, others
+
+
+def _is_nothing(metric: str, value: float) -> bool:
+    return metric in _NOTHING_AT_ZERO and not value
+
+
+def _began_with_nothing(metric: str, before: Evidence | None) -> bool:
+    """Whether a value was 0 when its alert began, or is not known."""
+    return before is None or before.text == quantity(metric, 0.0)
 
 
 def _item(
@@ -228,15 +240,16 @@ def _item(
     metric, labels, value = sample
     own_labels = dict(labels)
     text, without = value_text(metric, value), set[str]()
-    if metric in _NOTHING_AT_ZERO and not value:
+    if _is_nothing(metric, value):
         text = NONE_NOW
     if "state" in own_labels and metric.endswith("_state"):
         text, without = own_labels["state"], {"state"}
     if text == "yes" and (reasons := [label for label in REASONS if label in own_labels]):
         text, without = safe_name(own_labels[reasons[0]]), {reasons[0]}
     if before is not None:
-        is_same = before.text in {text, quantity(metric, value)}
-        before = None if is_same else replace(before, text=yes_or_no(metric, before.text))
+        is_left_out = before.text in {text, quantity(metric, value)}
+        is_left_out |= metric in _NOTHING_AT_ZERO and _began_with_nothing(metric, before)
+        before = None if is_left_out else replace(before, text=yes_or_no(metric, before.text))
     about = _about(labels, names, without=without)
     _, limit_text, threshold = limit or (None, "", None)
     return _Item(metric, about, text, limit_text, sample, threshold, before)

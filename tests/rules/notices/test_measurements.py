@@ -87,6 +87,18 @@ def test_programs_that_are_no_longer_blocked_were_not_blocked_for_at_least_0_s()
     assert told([blocked], of="sda") == ([], [])
 
 
+def test_programs_that_wait_in_another_call_each_time_are_not_blocked_for_at_least_0_s() -> None:
+    """In a swap storm, or at a volume's cap, the bound is 0 from the alert's beginning on."""
+    blocked = ("iowarden_freeze_seconds", SDA, 0.0)
+    waiting = ("iowarden_freeze_victims", SDA, 11.0)
+    begun = stored([blocked, waiting], 900.0)
+    (line,), others = told([blocked, waiting], begun, of="sda")
+    assert (line.text, others) == ("tasks blocked that are not the cause: 11", [])
+    assert told([], stored([blocked], 900.0), of="sda") == ([], [])
+    (line,), _ = told([("iowarden_freeze_seconds", SDA, 24.0)], begun[:1], of="sda")
+    assert (line.text, line.before) == ("programs blocked for at least: 24 s", None)
+
+
 def test_the_threshold_is_that_of_the_mails_severity() -> None:
     """A hang is a warning after 10 s and critical after 30 s."""
     hang = "iowarden_device_hang_seconds"
