@@ -52,8 +52,13 @@ def evidence(
 def _waiting(tasks: BlockedTasks, realtime_seconds: float) -> Iterator[Evidence]:
     """Yield lines about waiting tasks: programs first, sorted by the bytes they wrote."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
+    processes: set[int] = set()
     for task in ranked[:MAX_WAITING]:
-        yield Evidence(realtime_seconds, TASKS, _waits(task))
+        process = task.process or task.pid
+        # What a process wrote is not what each of its threads wrote: it is said once.
+        text = _waits(task) + (_wrote(task) if process not in processes else "")
+        processes.add(process)
+        yield Evidence(realtime_seconds, TASKS, text)
     left = tasks.count - len(ranked[:MAX_WAITING])
     if ranked and left > 0:
         yield Evidence(
@@ -66,7 +71,12 @@ def _waits(task: BlockedTask) -> str:
     kind = ", kernel thread" if task.kernel else ""
     stack = task.stack[0] if task.stack else "the kernel"
     place = writeback_channel(task) or task.wait_channel or stack
-    wrote = ""
-    if task.write_bytes is not None and not task.kernel:
-        wrote = f", wrote {quantity('_bytes', task.write_bytes)} since its start"
-    return f"{task.command} (pid {task.process or task.pid}{thread}{kind}) waits in {place}{wrote}"
+    return f"{task.command} (pid {task.process or task.pid}{thread}{kind}) waits in {place}"
+
+
+def _wrote(task: BlockedTask) -> str:
+    """Return what the process of a task wrote, '' if that is not known, or it is the kernel's."""
+    if task.write_bytes is None or task.kernel:
+        return ""
+    whose = ", its process wrote" if task.process else ", wrote"
+    return f"{whose} {quantity('_bytes', task.write_bytes)} since its start"

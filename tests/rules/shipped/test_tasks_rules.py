@@ -165,12 +165,27 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
         "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
         (
             "tasks: java (pid 900, thread 902) waits in wb_wait_for_completion,"
-            " wrote 4 KiB since its start"
+            " its process wrote 4 KiB since its start"
         ),
         "tasks: tar (pid 31) waits in folio_wait_writeback",
         "tasks: cat (pid 32) waits in the kernel, wrote 0 B since its start",
         "tasks: cp (pid 33) waits in pipe_read, wrote 0 B since its start",
         "tasks: 4 more tasks wait",
+    ]
+
+
+def test_what_a_process_wrote_is_said_once_and_not_of_each_of_its_threads() -> None:
+    """MySQL: 4.7 GiB are of the process, of which each of these threads wrote a page."""
+    threads = tuple(
+        BlockedTask(pid, 5, "mysqld", "sleep_on_page", (), 0, 5 << 30, process=2200)
+        for pid in (2271, 2272)
+    )
+    assert told(STALL, tasks=BlockedTasks(threads, 2)) == [
+        (
+            "tasks: mysqld (pid 2200, thread 2271) waits in sleep_on_page,"
+            " its process wrote 5 GiB since its start"
+        ),
+        "tasks: mysqld (pid 2200, thread 2272) waits in sleep_on_page",
     ]
 
 
