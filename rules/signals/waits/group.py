@@ -382,7 +382,7 @@ def _before_waits(waits: Mapping[str, list[Wait]], state: HarmState) -> dict[str
 
 def _with_causes(harm: Harm, before: Harm) -> Harm:
     """Return who is harmed with who caused it, which no longer shows while the freeze goes on."""
-    if harm.causes or harm.units or harm.discarding:
+    if harm.causes or harm.units or harm.discarding or not (before.causes or before.units):
         return harm
     return replace(harm, causes=before.causes, units=before.units, is_certain=before.is_certain)
 

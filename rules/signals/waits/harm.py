@@ -129,6 +129,9 @@ class Harm:
     """Without a cause: the units whose processes are one together."""
     is_certain: bool = True
     """Whether sweeps from before the wait show the causes; else their bytes since their start."""
+    is_share_known: bool = True
+    """Whether the devices moved enough bytes for a program's share to mean something: where nothing
+    moves (a full thin pool), nobody did a quarter of it."""
     blames_device: bool = False
     """Whether the device itself is the cause: it hangs, is slow or frozen."""
     discarding: tuple[BlockedTask, ...] = ()
@@ -234,12 +237,14 @@ def harm(
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
     # Since their start the units' programs wrote to all disks.
     units = causing_units(load) if load.is_certain and not found_causes else ()
+    moved_bytes = max(load.read_bytes, load.written_bytes)
     return Harm(
         tuple(victims),
         tuple(evidence),
         found_causes,
         units,
         is_certain=load.is_certain,
+        is_share_known=moved_bytes >= max(MIN_BYTES_PER_SECOND * load.seconds, 1.0),
         discarding=tuple(discarding),
     )
 

@@ -24,6 +24,17 @@ def victim(pid: int, command: str, *stack: str, seconds: float = 20.0) -> Victim
     return Victim(Wait(task, Purpose.STORAGE, began, 20.0, began), seconds, seconds)
 
 
+def wrote(one: Victim, size: int | None) -> Victim:
+    """Return the same task of a process that has written so much; None: /proc has no such file."""
+    task = replace(one.wait.task, write_bytes=size)
+    return replace(one, wait=replace(one.wait, task=task))
+
+
+def uncounted(harm: Harm) -> Harm:
+    """Return the same waits where '/proc/PID/io' does not exist."""
+    return replace(harm, victims=tuple(wrote(each, None) for each in harm.victims))
+
+
 def moved(pid: int, command: str, size: int, *, unit: str = "load.service") -> Cause:
     """Return who wrote so many bytes."""
     return Cause(pid, command, unit, size, 0.5, writes=True)
@@ -109,6 +120,34 @@ def test_the_fourth_program_alone_is_one_more_task() -> None:
             "nobody",
             WAITS,
             ["because of whom: no single program wrote or read a quarter of what the disk did"],
+        ),
+        (
+            "Linux 2.6.18 counts no bytes of a program",
+            replace(uncounted(WAITS), is_certain=False),
+            ["because of whom: not known, because /proc/PID/io of the programs cannot be read"],
+        ),
+        (
+            "no sweep of before the wait, and none that wrote lately",
+            replace(WAITS, is_certain=False),
+            [
+                (
+                    "because of whom: not known, because what programs read and wrote was not read"
+                    " before they were blocked"
+                ),
+            ],
+        ),
+        (
+            "a full thin pool: what one program wrote never reaches the disk",
+            Harm(
+                (victim(812, "postgres", *READ), wrote(victim(4800, "python3", *READ), 2 * GIB)),
+                is_share_known=False,
+            ),
+            [
+                (
+                    "because of whom: not known, because hardly a byte reaches a disk; of those"
+                    " that wait python3 (pid 4800) wrote most, 2 GiB since its start"
+                ),
+            ],
         ),
     ],
 )

@@ -607,6 +607,19 @@ def test_a_hundred_small_writers_of_a_unit_are_the_load_of_that_unit() -> None:
     assert len(found.victims) == 1
 
 
+@pytest.mark.parametrize(
+    ("sentence", "written", "expected"),
+    [("many small writers", 1_000_000_000, True), ("a full thin pool", 200_000, False)],
+)
+def test_nobody_did_a_quarter_of_what_was_not_done(
+    sentence: str, written: int, *, expected: bool
+) -> None:
+    """A share needs a device that moves something: 65 kB a second at least."""
+    load = Load(45.0, (ProcessLoad(900, "cron", "", 0, 40_000),), 0, written)
+    found = harm([wait_of(task(), 20.0)], load, 0.0, 0.0)
+    assert (found.causes, found.is_share_known) == ((), expected), sentence
+
+
 def test_kernel_threads_are_not_harmed_but_those_that_serve_clients_are() -> None:
     """A journal and a flusher wait for tasks that are seen themselves; nfsd has clients."""
     journal = task(pid=77, command="jbd2/sda1-8", kernel=True)
