@@ -41,6 +41,9 @@ _FAULTS = {
     Fault.HANGS: ("hangs", "hung"),
     Fault.LOST: ("lost data", "lost data"),
 }
+_FULL_POOL = ("thin pool full or read-only", "thin pool was full or read-only")
+_ALERTS = {"dm_pool_full": _FULL_POOL, "ThinPoolOutOfSpace": _FULL_POOL}
+"""Of alerts whose fault is named by what it does: no device is suspended, its writes wait."""
 
 
 def summary_of(mail: Mail) -> str:
@@ -144,7 +147,7 @@ def _titled(summary: str, about: IncidentMember, mail: Mail, count: int) -> str:
 def _fault(member: IncidentMember) -> str:
     """Return what is or was wrong with an object, in a word or two."""
     fault = member.what.fault
-    now, before = _FAULTS.get(fault, (fault.value, f"was {fault.value}"))
+    now, before = _ALERTS.get(member.name, _FAULTS.get(fault, (fault.value, f"was {fault.value}")))
     return now if member.over_seconds is None else before
 
 

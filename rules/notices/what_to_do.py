@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.faults import THREATS, Fault, Layer
+from iowarden.rules.faults import HARMS, THREATS, Fault, Layer
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices.mail import distinct, lost_a_disk
 from iowarden.rules.severity import Severity
@@ -63,7 +63,25 @@ def _newly_advised(
     if incident.key.startswith(ADAPTER):  # one of many disks represents all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
-    return fresh
+    return list(_for_causes(fresh, valid, incident))
+
+
+def _for_causes(
+    fresh: Sequence[IncidentMember], valid: Sequence[IncidentMember], incident: Incident
+) -> Iterator[IncidentMember]:
+    """Yield the members to advise about: for programs that wait, what they wait for.
+
+    How to look at who waits for a full thin pool does not extend it. So that advice is repeated.
+    """
+    causes = [
+        m
+        for m in valid
+        if m.what.blocks_programs and m.subject == incident.key and m.cleared_seconds is None
+    ]
+    if causes and any(m.name in HARMS for m in fresh):
+        yield from causes
+        fresh = [m for m in fresh if m not in causes and m.name not in HARMS]
+    yield from fresh
 
 
 def _has_become_critical(member: IncidentMember, due: DueNotice) -> bool:

@@ -550,6 +550,27 @@ def test_a_further_mail_has_the_fault_of_its_object_before_the_news_of_another_o
     assert escalated(over) == "hung and MdDegraded happens (md0)"
 
 
+@pytest.mark.parametrize("name", ["dm_pool_full", "ThinPoolOutOfSpace"])
+def test_a_full_thin_pool_blocks_programs_and_is_not_called_suspended(name: str) -> None:
+    """Its volumes wait as if they were; 'dm/suspended' is 0 everywhere."""
+    full = member(name, subject="disk ACME HDD S1")
+    assert escalated(full) == "thin pool full or read-only and MdDegraded happens (md0)"
+
+
+def test_programs_that_wait_for_a_full_thin_pool_are_a_reason_to_repeat_how_to_extend_it() -> None:
+    """The mail that names them may be the first that its reader has."""
+    full = member("dm_pool_full", subject="disk ACME HDD S1", count=1)
+    labels = (("alertname", "Freeze"), ("device", "dm-0"))
+    freeze = member("Freeze", subject="device dm-0", labels=labels)
+    found = incident(full, freeze, mails=2, advised=("dm_pool_full",))
+    due = DueNotice(Reason.ESCALATED, found, updates=(freeze.fact,))
+    sources = report.Sources(float, 60.0, (), MACHINE, STANDING)
+    assert report.notice(due, sources).advice == ("cure dm_pool_full",)
+    spare = replace(found, members=(replace(full, subject="device dm-9"), freeze))
+    due = DueNotice(Reason.ESCALATED, spare, updates=(freeze.fact,))
+    assert report.notice(due, sources).advice == ("cure Freeze",)
+
+
 def test_news_of_a_line_that_is_no_longer_recent_has_the_fault_of_its_object_before_it() -> None:
     """Read after a restart ten minutes later: the file system has failed, the disk is gone."""
     gone = member("DeviceRemoved", subject="disk ACME HDD S1")
