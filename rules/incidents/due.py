@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import CAUSES, GONE_OR_FAILED, RETRIED, SHORT, SYMPTOMS, Fault, Layer
+from iowarden.rules.faults import (
+    CAUSES,
+    GONE_OR_FAILED,
+    RETRIED,
+    SHORT,
+    SYMPTOMS,
+    WAITED_FOR,
+    Fault,
+    Layer,
+)
 from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
@@ -397,8 +406,8 @@ def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> boo
 def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
     """Yield the members that a mail may be due for: active now, and no symptom of others.
 
-    That programs are blocked is never only a symptom. Disks that hang while the disk of the title
-    does wait with it, for their adapter: each time others are noticed.
+    That programs are blocked is never only a symptom, and is reported once. Disks that hang while
+    the disk of the title does wait with it, for their adapter: each time others are noticed.
     """
     causes = [m for m in incident.members if not m.what.symptom]
     hangs = layer_of(incident.key) is Layer.DISK and any(
@@ -429,7 +438,17 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             _is_harm_of(m, member) for m in incident.members
         ):
             continue
+        if any(_is_said_by(m, member) for m in incident.members):
+            continue
         yield member
+
+
+def _is_said_by(cause: IncidentMember, freeze: IncidentMember) -> bool:
+    """Whether the alert about a device says that programs wait for it, with no lower severity."""
+    is_active = cause.cleared_seconds is None and cause.state is AlertState.FIRING
+    is_said = is_active and cause.name in WAITED_FOR and cause.urgent == "true"
+    is_harm = freeze.fact[2] == HARMED
+    return is_harm and is_said and not cause.silenced and cause.severity >= freeze.severity
 
 
 def _is_harm_of(freeze: IncidentMember, hung: IncidentMember) -> bool:

@@ -1828,6 +1828,27 @@ def test_a_disk_that_only_a_line_called_failed_is_not_ok_when_what_stands_on_it_
     assert set(mails) == {"opened", "escalated"}
 
 
+@pytest.mark.parametrize(
+    ("sentence", "urgent", "severities", "expected"),
+    [
+        ("who waits was said by the first mail", "true", "warning", ["opened"]),
+        ("for a minute", "true", "critical", ["opened", "escalated"]),
+        ("no task was known to wait", "false", "warning", ["opened", "escalated"]),
+    ],
+)
+def test_that_programs_wait_for_a_suspended_volume_is_mailed_once(
+    sentence: str, urgent: str, severities: str, expected: list[str]
+) -> None:
+    """8 s after the mail about the volume they have waited long enough for one of their own."""
+    host = FakeMachine()
+    host.graph = StorageGraph(above={"disk dm-3": frozenset({"disk dm-3"})})
+    suspended = alert("DeviceSuspended", device="dm-3", condition="device_hang")
+    suspended = replace(suspended, annotations=(*suspended.annotations, ("urgent", urgent)))
+    freeze = alert("Freeze", severities, device="dm-3", condition="freeze", since=70.0)
+    mails = host.run(70, suspended) + host.run(300, suspended, freeze)
+    assert mails == expected, sentence
+
+
 def test_a_disk_that_failed_and_left_is_ok_when_it_is_there_again() -> None:
     """An NVMe disk is removed after its reset failed; its state shows the end of both."""
     host = FakeMachine()
