@@ -99,7 +99,7 @@ RETRIED = frozenset({"connection_error"})
 HARMS = frozenset({"Freeze"})
 """Alerts that programs are blocked which did not cause the load."""
 WAITED_FOR = frozenset({"DeviceSuspended"})
-"""Alerts whose summary says, where they are urgent, how many tasks wait for their device."""
+"""Alerts whose summary shows, where they are urgent, how many tasks wait for their device."""
 UNWRITTEN = frozenset({"WriteStall"})
 """Alerts about unwritten data that all disks of the host share."""
 UNREADABLE_SECTORS = frozenset(

@@ -438,17 +438,17 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             _is_harm_of(m, member) for m in incident.members
         ):
             continue
-        if any(_is_said_by(m, member) for m in incident.members):
+        if any(_includes_harm(m, member) for m in incident.members):
             continue
         yield member
 
 
-def _is_said_by(cause: IncidentMember, freeze: IncidentMember) -> bool:
-    """Whether the alert about a device says that programs wait for it, with no lower severity."""
+def _includes_harm(cause: IncidentMember, freeze: IncidentMember) -> bool:
+    """Whether the alert about a device reports the programs that wait for it, no less severe."""
     is_active = cause.cleared_seconds is None and cause.state is AlertState.FIRING
-    is_said = is_active and cause.name in WAITED_FOR and cause.urgent == "true"
+    reports_tasks = is_active and cause.name in WAITED_FOR and cause.urgent == "true"
     is_harm = freeze.fact[2] == HARMED
-    return is_harm and is_said and not cause.silenced and cause.severity >= freeze.severity
+    return is_harm and reports_tasks and not cause.silenced and cause.severity >= freeze.severity
 
 
 def _is_harm_of(freeze: IncidentMember, hung: IncidentMember) -> bool:

@@ -71,7 +71,7 @@ def _for_causes(
 ) -> Iterator[IncidentMember]:
     """Yield the members to advise about: for programs that wait, what they wait for.
 
-    How to look at who waits for a full thin pool does not extend it. So that advice is repeated.
+    A list of who waits for a full thin pool does not extend it: the advice about it is repeated.
     """
     causes = [
         m

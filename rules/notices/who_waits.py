@@ -190,30 +190,30 @@ def _because(harm: Harm) -> list[str]:
         return [f"{probably}because of: {causes_text(causes)}"]
     if holders:
         return [_holders_text(holders)]
-    return [f"because of whom: {_nobody(harm)}"]
+    return [f"because of whom: {_without_cause(harm)}"]
 
 
-def _nobody(harm: Harm) -> str:
+def _without_cause(harm: Harm) -> str:
     """Return why no program is named, with who wrote most where no share can be taken."""
     tasks = [victim.wait.task for victim in (*harm.victims, *harm.evidence)]
     if not harm.is_certain and all(task.write_bytes is None for task in tasks):
         return "not known, because /proc/PID/io of the programs cannot be read"
     if not harm.is_certain:
         before = "what programs read and wrote was not read before they were blocked"
-        return f"not known, because {before}{_wrote_most(tasks)}"
+        return f"not known, because {before}{_largest_writer(tasks)}"
     if not harm.is_share_known:
-        return f"not known, because hardly a byte reaches a disk{_wrote_most(tasks)}"
+        return f"not known, because hardly a byte reaches a disk{_largest_writer(tasks)}"
     return "no single program wrote or read a quarter of what the disk did"
 
 
-def _wrote_most(tasks: Iterable[BlockedTask]) -> str:
+def _largest_writer(tasks: Iterable[BlockedTask]) -> str:
     """Return which of the waiting programs wrote most, '' if none wrote noticeably."""
-    most = max(tasks, key=lambda task: task.write_bytes or 0)
-    if (most.write_bytes or 0) < MIN_WRITTEN_BYTES:
+    largest = max(tasks, key=lambda task: task.write_bytes or 0)
+    if (largest.write_bytes or 0) < MIN_WRITTEN_BYTES:
         return ""
-    details = ", ".join(filter(None, (most.unit, f"pid {most.process or most.pid}")))
-    wrote = size(most.write_bytes or 0)
-    return f"; of those that wait {most.command} ({details}) wrote most, {wrote} since its start"
+    details = ", ".join(filter(None, (largest.unit, f"pid {largest.process or largest.pid}")))
+    wrote = size(largest.write_bytes or 0)
+    return f"; of those that wait {largest.command} ({details}) wrote most, {wrote} since its start"
 
 
 def _holders(harm: Harm) -> list[BlockedTask]:

@@ -131,7 +131,7 @@ class Harm:
     """Whether sweeps from before the wait show the causes; else their bytes since their start."""
     is_share_known: bool = True
     """Whether the devices moved enough bytes for a program's share to mean something: where nothing
-    moves (a full thin pool), nobody did a quarter of it."""
+    moves (a full thin pool), no program did a quarter of it."""
     blames_device: bool = False
     """Whether the device itself is the cause: it hangs, is slow or frozen."""
     discarding: tuple[BlockedTask, ...] = ()
