@@ -54,6 +54,9 @@ class WriteStallState:
     """The last sample during the stall."""
     waiting: bool = False
     """Whether writers were blocked in the last sample."""
+    permitted_seconds: Mapping[str, float] = field(default_factory=dict)
+    """The longest stall that the guards of each leaf device permitted since this one began: a disk
+    that had to spin up is no longer doing so when it completes its first request."""
     restored: tuple[float, float] = (0.0, 0.0)
     """The stall before a restart: when it was last observed, and its seconds."""
 
@@ -99,7 +102,9 @@ def step(
     )
     known = {name: at for name, at in moved.items() if at is not None}
     kind = DEVICE if hangs else THROTTLE
-    return WriteStallState(best, seconds, known, now, waiting=True), _samples(seconds, kind)
+    return WriteStallState(
+        best, seconds, known, now, waiting=True, permitted_seconds=state.permitted_seconds
+    ), _samples(seconds, kind)
 
 
 def remember(state: WriteStallState) -> dict[str, Pairs]:
@@ -225,18 +230,39 @@ def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sam
     )
     if samples is None:
         return after, None
+    if after.seconds:
+        after = replace(after, permitted_seconds=_permitted_seconds(after, history, view))
     return after, [*samples, (THRESHOLD, (), _threshold_seconds(after, history, view))]
+
+
+def _permitted_seconds(
+    state: WriteStallState, history: LeafHistory, view: View
+) -> dict[str, float]:
+    """Return what the guards of the disks that were busy before permit, since the stall began.
+
+    That only those wait who fill them is no guard of the stall: others may do so at any time.
+    """
+    watched, leaves = device.GROUP.state(view.states).device, history.snapshots[-1].leaves
+    permitted: dict[str, float] = {}
+    for name in _busy_before(state.best):
+        if name in leaves:
+            permitted[name] = state.permitted_seconds.get(name, 0.0)
+            if name in watched.devices and not watched.devices[name].writer_only:
+                permitted[name] = max(permitted[name], device.threshold_seconds(watched, name))
+    return permitted
 
 
 def _threshold_seconds(state: WriteStallState, history: LeafHistory, view: View) -> float:
     """Return from when a stall is one: the least of what the guards of its devices permit."""
     seconds = 0.0
     if state.seconds:  # else none is compared with it
-        leaves = history.snapshots[-1].leaves
-        busy = [name for name in _busy_before(state.best) if name in leaves]
-        stuck = [name for name in busy if leaves[name].in_flight] or busy
+        leaves, permitted = history.snapshots[-1].leaves, state.permitted_seconds
         watched = device.GROUP.state(view.states).device
-        seconds = min((device.threshold_seconds(watched, name) for name in stuck), default=0.0)
+        stuck = [name for name in permitted if leaves[name].in_flight] or [*permitted]
+        seconds = min(
+            (max(permitted[one], device.threshold_seconds(watched, one)) for one in stuck),
+            default=0.0,
+        )
     if guards.of_host(view.inputs):
         seconds = max(seconds, SLEEPING_SECONDS)
     return max(seconds, BEST_WINDOW_SECONDS)
