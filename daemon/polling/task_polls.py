@@ -39,7 +39,13 @@ FOLLOWED_SECONDS = 2.0
 MANY_TASKS, MANY_SECONDS = 32, 3.0
 """Between two polls while more tasks wait: the details of 64 cost 6 ms."""
 BUSY_SECONDS = 5.0
-"""Between two polls on a host where tasks are always blocked, none of them for long."""
+"""At most between two polls on a host where tasks are always blocked, none of them for long."""
+BUSY_GAPS = (BUSY_SECONDS, 4.0, FOLLOWED_SECONDS)
+"""Between polls on such a host, by turns: only two that follow soon show that a wait goes on. Their
+sum is a prime number, so that they meet waits of any period in each of its phases."""
+REPEAT_SECONDS = 10.0
+"""So long after a wait polls go on: the program may be in the next one already. Of longer waits
+each counts by itself."""
 FIRST_POLLS = 2
 EARLY_SECONDS = 0.1
 """Tolerance: a turn of the loop may come a little early."""
@@ -187,7 +193,9 @@ class TaskPolls:
         """
         self._take(changes, now)
         self._blocked_seconds = self._blocked_seconds + 1 if blocked else 0
-        self.is_wanted = is_followed or is_suspected or self._has_uncounted(now)
+        may_repeat = now - self._last_followed_seconds <= REPEAT_SECONDS
+        is_followed_on = is_followed or may_repeat
+        self.is_wanted = is_followed_on or is_suspected or self._has_uncounted(now)
         if not self.is_wanted and self._blocked_seconds < BLOCKED_SECONDS:
             return False
         elapsed = now - self._last_poll_seconds
@@ -202,8 +210,9 @@ class TaskPolls:
             self._refuted_seconds = REFUTED_SECONDS
             self._last_followed_seconds = now
         # Only a second poll soon after the first one shows whether a wait goes on.
-        is_near = is_followed or self._polls_in_row < FIRST_POLLS
-        if elapsed < (self._followed_seconds if is_near else BUSY_SECONDS) - EARLY_SECONDS:
+        is_near = is_followed_on or self._polls_in_row < FIRST_POLLS
+        gap = BUSY_GAPS[(self._polls_in_row - FIRST_POLLS) % len(BUSY_GAPS)]
+        if elapsed < (self._followed_seconds if is_near else gap) - EARLY_SECONDS:
             return False
         self._last_poll_seconds = now
         self._polls_in_row += 1

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import enum
 import itertools
+import math
 import statistics
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals.waits.waits import LATE_POLL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.signals.waits.harm import Harm, Victim
+    from iowarden.rules.signals.waits.waits import Wait
 
 COUNTED_SECONDS = 4.0
 """Two polls 2 s apart can prove a wait of this age."""
@@ -63,6 +66,8 @@ class Freeze:
     last_seconds: float
     seconds: float
     victims: int
+    level: Level = Level.COUNTED
+    """How bad it was by itself, not as one of many; NONE: guards permit it."""
 
     @property
     def max_seconds(self) -> float:
@@ -109,6 +114,13 @@ class Series:
         """Return for how long programs were blocked since the series began."""
         return self.earlier_seconds + sum(freeze.max_seconds for freeze in self.freezes)
 
+    def with_level(self, level: Level) -> Series:
+        """Return the series whose freeze that goes on has been so bad by itself."""
+        *earlier, last = self.freezes
+        if not self.is_frozen or level <= last.level:
+            return self
+        return replace(self, freezes=(*earlier, replace(last, level=level)))
+
     def with_another(self, freeze: Freeze) -> Series:
         """Return the series with one more freeze, which goes on."""
         freezes, times = (*self.freezes, freeze), self.times + 1
@@ -141,12 +153,32 @@ class ProgramTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Permit:
+    """The longest wait that the guards of a device permitted, and when a poll last found them."""
+
+    seconds: float = 0.0
+    until_seconds: float = -math.inf
+
+    def holds_for(self, wait: Wait) -> bool:
+        """Whether a wait began under the guards: they hold for it until it ends.
+
+        A disk that had to spin up is no longer doing so when it answers the first of the waits.
+        """
+        return wait.not_before_seconds < self.until_seconds
+
+
+NO_PERMIT = Permit()
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceFreezes:
     """What is remembered of one device."""
 
     series: Series | None = None
     programs: Mapping[str, ProgramTime] = field(default_factory=dict)
     """By program and unit."""
+    permit: Permit = NO_PERMIT
+    """Of the waits that the last poll saw."""
 
 
 NO_FREEZES = DeviceFreezes()
@@ -171,7 +203,7 @@ def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
         return None
     (since, times), (_, level), (_, is_frozen), (_, earlier_seconds), *freezes = pairs
     return Series(
-        tuple(Freeze(began, began + length, length, 1) for began, length in freezes),
+        tuple(_restored_freeze(began, length) for began, length in freezes),
         int(times),
         since,
         is_frozen=bool(is_frozen),
@@ -180,6 +212,12 @@ def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
         reported_seconds=sum(freezes[-1]),
         earlier_seconds=earlier_seconds,
     )
+
+
+def _restored_freeze(began_seconds: float, length_seconds: float) -> Freeze:
+    is_long = length_seconds >= REPEATED_SECONDS
+    level = Level.WARNING if is_long else Level.COUNTED
+    return Freeze(began_seconds, began_seconds + length_seconds, length_seconds, 1, level)
 
 
 def next_freezes(
@@ -198,27 +236,66 @@ def next_freezes(
     `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
     shorter wait is counted and no more.
     """
-    # Causes that wait longer than their own bytes explain count beside a victim.
-    programs = _next_programs(state.programs, harm, now, previous_poll_seconds)
-    # What one poll alone saw may be another call each time: a reader of a busy disk.
-    counted = [
+    programs = next_programs(state.programs, harm, now, previous_poll_seconds)
+    counted = list(harm.victims) if sustained_seconds else counted_victims(programs, harm, now)
+    permit = _next_permit(state.permit, harm, now, min_seconds)
+    harmful = [
         victim
-        for victim in ((*harm.victims, *harm.evidence) if harm.victims else ())
-        if victim.max_seconds >= COUNTED_SECONDS and victim.wait.min_seconds > 0.0
+        for victim in counted
+        if victim.max_seconds >= _permitted_seconds(victim, permit, min_seconds)
     ]
-    if sustained_seconds:
-        counted = list(harm.victims)
-    series = _next_series(state.series, counted, now, sustained_seconds)
+    is_permitted = not harmful and (bool(counted) or min_seconds > 0.0)
+    level = Level.NONE if is_permitted else Level.COUNTED
+    series = _next_series(state.series, counted, now, sustained_seconds, level)
     if series is None:
-        return DeviceFreezes(None, programs)
-    level = _level(series, counted, programs, now, min_seconds)
+        return DeviceFreezes(None, programs, permit)
+    if not is_permitted:
+        level = _own_level(series, harmful, len(counted), now)
     if sustained_seconds:
         level = max(level, Level.WARNING)
-    return DeviceFreezes(replace(series, level=max(series.level, level)), programs)
+    series = series.with_level(level)
+    if not is_permitted:
+        level = max(level, _level_of_many(series, programs, now))
+    return DeviceFreezes(
+        replace(series, level=max(series.level, level, Level.COUNTED)), programs, permit
+    )
+
+
+def counted_victims(programs: Mapping[str, ProgramTime], harm: Harm, now: float) -> list[Victim]:
+    """Return whose waits are a freeze: of 4 s, or of a program that was in waits half of the time.
+
+    What one poll alone saw may be another call each time: a reader of a busy disk.
+    """
+    often = _often_waiting(programs, now)
+    # Causes that wait longer than their own bytes explain count beside a victim.
+    return [
+        victim
+        for victim in ((*harm.victims, *harm.evidence) if harm.victims else ())
+        if victim.wait.min_seconds > 0.0
+        and (victim.max_seconds >= COUNTED_SECONDS or _program(victim) in often)
+    ]
+
+
+def _next_permit(permit: Permit, harm: Harm, now: float, min_seconds: float) -> Permit:
+    """Return what guards permit the waits of this poll; after a boot it ends for all at once."""
+    waits = [victim.wait for victim in (*harm.victims, *harm.evidence)]
+    held = permit if any(map(permit.holds_for, waits)) else NO_PERMIT
+    if waits and 0.0 < min_seconds < math.inf:
+        return Permit(max(min_seconds, held.seconds), now)
+    return held
+
+
+def _permitted_seconds(victim: Victim, permit: Permit, min_seconds: float) -> float:
+    """Return from which length a wait harms, by the guards of now and those that it began under."""
+    return max(min_seconds, permit.seconds if permit.holds_for(victim.wait) else 0.0)
 
 
 def _next_series(
-    series: Series | None, counted: list[Victim], now: float, sustained_seconds: float
+    series: Series | None,
+    counted: list[Victim],
+    now: float,
+    sustained_seconds: float,
+    level: Level,
 ) -> Series | None:
     """Return the series with the present victims: it goes on, a new one begins, or it has ended."""
     if not counted and not sustained_seconds:
@@ -233,6 +310,7 @@ def _next_series(
         last_seconds=now,
         seconds=0.0 if longest is None else longest.min_seconds,
         victims=len(counted),
+        level=level,
     )
     if series is None or is_over(series, now):
         began = present.began_seconds
@@ -248,6 +326,7 @@ def _next_series(
         now,
         max(last.seconds, present.seconds),
         max(last.victims, present.victims),
+        max(last.level, level) if last.level >= Level.WARNING else level,
     )
     return replace(series, freezes=(*series.freezes[:-1], merged))
 
@@ -277,26 +356,32 @@ def rhythm(series: Series, now: float) -> Rhythm:
     )
 
 
-def _level(
-    series: Series,
-    counted: list[Victim],
-    programs: Mapping[str, ProgramTime],
-    now: float,
-    min_seconds: float,
-) -> Level:
-    """Return how bad the present freeze is, and the series by it."""
-    often_in_waits = any(
-        program_ratio(program, now) >= PROGRAM_RATIO for program in programs.values()
-    )
-    longest = max((victim.max_seconds for victim in counted), default=0.0)
-    if longest < min_seconds:
-        return Level.COUNTED
-    if longest >= CRITICAL_SECONDS or (counted and _is_frozen_often(series, now)):
+def _own_level(series: Series, harmful: list[Victim], victims: int, now: float) -> Level:
+    """Return how bad the present freeze is by itself.
+
+    `harmful`: those of its victims that wait longer than guards permit.
+    """
+    longest = max((victim.max_seconds for victim in harmful), default=0.0)
+    if longest >= CRITICAL_SECONDS:
         return Level.CRITICAL
-    several = longest >= SEVERAL_SECONDS and len(counted) >= SEVERAL_VICTIMS
+    several = longest >= SEVERAL_SECONDS and victims >= SEVERAL_VICTIMS
     if several or longest >= LONG_SECONDS or _repeats(series, longest, now):
         return Level.WARNING
-    return Level.WARNING if often_in_waits and not min_seconds else Level.COUNTED
+    return Level.COUNTED
+
+
+def _level_of_many(series: Series, programs: Mapping[str, ProgramTime], now: float) -> Level:
+    """Return how bad the freezes of a series are together.
+
+    Only such as are a warning by themselves are critical together.
+    """
+    if series.is_frozen and _is_frozen_often(series, Level.WARNING, now):
+        return Level.CRITICAL
+    if _often_waiting(programs, now) or (
+        series.is_frozen and _is_frozen_often(series, Level.COUNTED, now)
+    ):
+        return Level.WARNING
+    return Level.COUNTED
 
 
 def _repeats(series: Series, longest: float, now: float) -> bool:
@@ -304,27 +389,32 @@ def _repeats(series: Series, longest: float, now: float) -> bool:
     recent = [
         freeze
         for freeze in series.freezes
-        if freeze.max_seconds >= REPEATED_SECONDS
+        if freeze.level > Level.NONE
+        and freeze.max_seconds >= REPEATED_SECONDS
         and now - freeze.last_seconds <= REPEATED_WITHIN_SECONDS
     ]
     return longest >= REPEATED_SECONDS and len(recent) >= REPEATED_TIMES
 
 
-def _is_frozen_often(series: Series, now: float) -> bool:
-    """Whether a quarter of the last ten minutes passed in five or more freezes."""
+def _is_frozen_often(series: Series, level: Level, now: float) -> bool:
+    """Whether a quarter of the last ten minutes passed in five or more freezes of this level."""
     began = now - CRITICAL_WINDOW_SECONDS
-    recent = [freeze for freeze in series.freezes if freeze.last_seconds > began]
+    recent = [
+        freeze for freeze in series.freezes if freeze.last_seconds > began and freeze.level >= level
+    ]
     frozen = sum(freeze.last_seconds - max(freeze.began_seconds, began) for freeze in recent)
     return len(recent) >= CRITICAL_TIMES and frozen >= CRITICAL_RATIO * CRITICAL_WINDOW_SECONDS
 
 
-def _next_programs(
+def next_programs(
     programs: Mapping[str, ProgramTime], harm: Harm, now: float, previous_poll_seconds: float
 ) -> dict[str, ProgramTime]:
     """Return when programs were in waits, with the time since the poll before added.
 
     Only of a wait that both polls saw: a task that reads a busy disk is in another one each time.
-    Half of the time before the first poll of a wait is added to it: its true beginning is between.
+    Its true beginning is between its first poll and the one before, its end between the last one
+    and the next: half of that time is added to it. Where the next wait has begun at that poll, that
+    begins with the half, and what is between them is not added.
     """
     began = now - PROGRAM_WINDOW_SECONDS
     spans: dict[str, list[tuple[float, float]]] = {}
@@ -332,6 +422,13 @@ def _next_programs(
         recent = [span for span in program.spans if span[1] > began]
         if recent:
             spans[name] = recent
+    waiting = {_program(victim) for victim in harm.victims}
+    if now - previous_poll_seconds <= LATE_POLL_SECONDS:
+        ended = (previous_poll_seconds + now) / 2
+        for name in spans.keys() - waiting:
+            start, end = spans[name][-1]
+            if end == previous_poll_seconds:
+                spans[name][-1] = start, ended
     for victim in harm.victims:
         wait = victim.wait
         if wait.min_seconds <= 0.0:
@@ -353,6 +450,13 @@ def _add_span(spans: list[tuple[float, float]], span: tuple[float, float]) -> No
 
 def _program(victim: Victim) -> str:
     return f"{victim.wait.task.command} {victim.wait.task.unit}".rstrip()
+
+
+def _often_waiting(programs: Mapping[str, ProgramTime], now: float) -> set[str]:
+    """Return the programs that were in waits half of the last five minutes."""
+    return {
+        name for name, program in programs.items() if program_ratio(program, now) >= PROGRAM_RATIO
+    }
 
 
 def program_ratio(program: ProgramTime, now: float) -> float:

@@ -32,7 +32,9 @@ from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
     NO_FREEZES,
     DeviceFreezes,
+    counted_victims,
     next_freezes,
+    next_programs,
     restored,
     stored,
 )
@@ -320,6 +322,7 @@ def _explained(
             cause = cause if is_refuted else deeper(before, cause)
         counts = name in sustained and bool(tasks)
         counts |= any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
+        counts |= _has_counted(name, on_device, state, view.inputs.now_seconds)
         if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
             # Whose own bytes explain so little of a faulty disk's time is harmed like others.
             both = on_device.victims + on_device.evidence
@@ -337,6 +340,15 @@ def _explained(
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found
+
+
+def _has_counted(name: str, harm: Harm, state: HarmState, now: float) -> bool:
+    """Whether there is a freeze of a device at this poll."""
+    before, previous_poll = state.devices.get(name, NO_FREEZES), state.polls.last_seconds
+    programs = next_programs(
+        before.programs, harm, now, now if previous_poll is None else previous_poll
+    )
+    return bool(counted_victims(programs, harm, now))
 
 
 def _discarding_on_others(
