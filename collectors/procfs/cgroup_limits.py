@@ -1,8 +1,9 @@
 """Limits of control groups that make their tasks wait for storage: io.max and its kin.
 
-Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high, memory.swap.high) and
-admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst (memory.oom_control: where
-the kernel must not kill, programs wait at memory.limit_in_bytes). Any user may read them.
+Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high, memory.max and their
+kin) and admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*), memory.rst
+(memory.limit_in_bytes, memory.memsw.limit_in_bytes). Any user may read them. At a hard limit of
+memory the group's own pages are swapped out and read again, whatever the host has left.
 A limit of a slice holds for what is in it; but blkio.throttle only for tasks of that very group,
 also of the root (block/blk-throttle.c, throtl_pd_init). Whether a group is at its limit:
 cgroup_use.py. Read only of a task that waits: a host may have thousands of groups.
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _V1_ROOT = "/sys/fs/cgroup"
 _OF_V1 = frozenset({"blkio", "memory"})
-_V1_MEMORY = "memory.limit_in_bytes"
+V1_MEMORY, V1_WITH_SWAP = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _V1_UNLIMITED = 1 << 60
 """No limit is PAGE_COUNTER_MAX pages. Source: kernel, linux/page_counter.h."""
 LATENCY = "io.latency"
@@ -36,8 +37,8 @@ _V1_RATES = {
 }
 """By file of version 1, the name that version 2 has for its rate."""
 _NO_LIMIT = "max"
-MEMORY = "memory.high"
-SWAP = "memory.swap.high"
+MEMORY, MEMORY_MAX = "memory.high", "memory.max"
+SWAP, SWAP_MAX = "memory.swap.high", "memory.swap.max"
 MAX_DEPTH = 16
 """The innermost groups of a deeper one: programs of a container in a container are in ten."""
 MAX_SIBLINGS = 256
@@ -65,7 +66,9 @@ class GroupLimit(NamedTuple):
     def group(self) -> str:
         """The path of its control group, below the mount of its hierarchy."""
         path, _, name = self.file.removeprefix(ROOTS[0]).rpartition("/")
-        is_below = name.startswith(("blkio.", _V1_MEMORY)) or self.file.startswith(f"{ROOTS[1]}/")
+        is_below = name.startswith(("blkio.", V1_MEMORY, V1_WITH_SWAP)) or self.file.startswith(
+            f"{ROOTS[1]}/"
+        )
         return f"/{path.partition('/')[2].partition('/')[2]}" if is_below else path
 
     @property
@@ -103,7 +106,7 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
         top = f"{_V1_ROOT}/{','.join(controllers)}" if controllers else _top(root)
         if "memory" in controllers:
             for group in _and_above(top, parts):
-                limits += _without_kill(root, group)
+                limits += _of_memory_v1(root, group)
         if "blkio" in controllers:
             limits += _by_device(root, "/".join((top, *parts)), _V1_RATES)
         elif not controllers:
@@ -176,7 +179,7 @@ def read_full_pressure(root: Machine, groups: Iterable[str]) -> float | None:
 
 def _is_at_memory_limit(root: Machine, group: str) -> bool:
     limits = []
-    for name in ("memory.max", MEMORY):
+    for name in (MEMORY_MAX, MEMORY):
         text = (root.try_read(f"{group}/{name}") or _NO_LIMIT).strip()
         limits += [int(text)] if text.isdecimal() else []
     used = (root.try_read(f"{group}/memory.current") or "").strip()
@@ -190,12 +193,12 @@ def _full_ratio(root: Machine, path: str) -> float | None:
         return None
 
 
-def _without_kill(root: Machine, group: str) -> Iterator[GroupLimit]:
-    """Yield the limit of memory at which programs of version 1 wait, and none is killed."""
-    if "oom_kill_disable 1\n" in (root.try_read(f"{group}/memory.oom_control") or ""):
-        limit = (root.try_read(f"{group}/{_V1_MEMORY}") or "").strip()
+def _of_memory_v1(root: Machine, group: str) -> Iterator[GroupLimit]:
+    """Yield the limits at which a group of version 1 swaps its own pages."""
+    for name in (V1_MEMORY, V1_WITH_SWAP):
+        limit = (root.try_read(f"{group}/{name}") or "").strip()
         if limit.isdecimal() and int(limit) < _V1_UNLIMITED:
-            yield GroupLimit(f"{group}/{_V1_MEMORY}", "", limit)
+            yield GroupLimit(f"{group}/{name}", "", limit)
 
 
 def _top(root: Machine) -> str:
@@ -214,8 +217,8 @@ def _by_device(root: Machine, group: str, names: Iterable[str]) -> Iterator[Grou
 
 
 def _of_memory(root: Machine, group: str) -> Iterator[GroupLimit]:
-    """Yield the limits above which the kernel delays the programs of a group."""
-    for name in (MEMORY, SWAP):
+    """Yield the limits above which the kernel delays the programs of a group, or swaps for them."""
+    for name in (MEMORY, MEMORY_MAX, SWAP, SWAP_MAX):
         high = (root.try_read(f"{group}/{name}") or _NO_LIMIT).strip()
         if high != _NO_LIMIT:
             yield GroupLimit(f"{group}/{name}", "", high)

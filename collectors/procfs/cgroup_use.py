@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.procfs.cgroup_limits import FULL_RATIO, MEMORY, SWAP
+from iowarden.collectors.procfs.cgroup_limits import (
+    FULL_RATIO,
+    MEMORY,
+    MEMORY_MAX,
+    SWAP,
+    SWAP_MAX,
+    V1_MEMORY,
+    V1_WITH_SWAP,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +42,10 @@ _V1_COUNTERS = {
     "blkio.throttle.io_serviced": {"Read": "riops", "Write": "wiops"},
 }
 _MEMORY_USED = {
-    MEMORY: "memory.current",
-    SWAP: "memory.swap.current",
-    "memory.limit_in_bytes": "memory.usage_in_bytes",
+    **dict.fromkeys((MEMORY, MEMORY_MAX), "memory.current"),
+    **dict.fromkeys((SWAP, SWAP_MAX), "memory.swap.current"),
+    V1_MEMORY: "memory.usage_in_bytes",
+    V1_WITH_SWAP: "memory.memsw.usage_in_bytes",
 }
 
 

@@ -31,7 +31,8 @@ class WaitingLine:
     """False: between two freezes of a series that is open."""
     cause: str = ""
     """'discarding', 'hang', 'slow', 'neighbour', 'server', 'suspended', 'frozen',
-    'own limit', 'at its limit', 'swap storm', 'backlog', 'journal', 'memory', 'lock', 'unknown'.
+    'own limit', 'own memory limit', 'at its limit', 'swap storm', 'backlog', 'journal', 'memory',
+    'lock', 'unknown'.
     """
     because: str = ""
     """The programs that move the bytes or discard, at most three; '' if no single one does; or the

@@ -117,6 +117,8 @@ class Blocked:
         self.disks: dict[str, Counters] = {}
         self.queued = 0
         self.swapped = 0
+        self.available_kib: int | None = None
+        """None: a kernel before 3.14 does not tell."""
         self.asleep = 0.0
         self.has_probe = True
         self.writers: dict[int, tuple[str, int]] = {}
@@ -174,7 +176,8 @@ class Blocked:
                     for number, (name, disk) in enumerate(self.disks.items())
                 ),
                 "/proc/meminfo": (
-                    "MemTotal: 8000000 kB\nMemFree: 500000 kB\nBuffers: 1 kB\nCached: 1 kB\n"
+                    f"MemTotal: 8000000 kB\nMemFree: 500000 kB\n{self._available()}"
+                    "Buffers: 1 kB\nCached: 1 kB\n"
                     f"Dirty: {self.queued // 1024} kB\nWriteback: 0 kB\n"
                     "SwapTotal: 4000000 kB\nSwapFree: 1000000 kB\n"
                 ),
@@ -192,6 +195,10 @@ class Blocked:
         )
         machine.host.tick(uptime, START + machine.second, self.asleep)
         machine.second += 1
+
+    def _available(self) -> str:
+        available = self.available_kib
+        return "" if available is None else f"MemAvailable: {available} kB\n"
 
     @property
     def second(self) -> int:

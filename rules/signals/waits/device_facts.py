@@ -45,6 +45,8 @@ _UTILIZATION = "iowarden_device_utilization_ratio"
 BUSY_RATIO, IDLE_RATIO = 0.8, 0.1
 """A device in use so much is slow for all, whatever a control group is allowed; one that is hardly
 in use delays no program."""
+MEMORY_LEFT_RATIO = 0.1
+"""A host with so much of its memory available does not swap for want of it."""
 IDLE_SECONDS = 4.0
 """Over so much of a wait at least."""
 STUCK_MIN_REQUESTS, STUCK_RATIO = 100, 0.5
@@ -114,6 +116,7 @@ def device_facts(
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
         is_untouched=is_known and is_untouched(before, moved, below),
+        has_memory_left=_has_memory_left(view),
         rates={
             of_stack.device_number: _rates(before, moved, one)
             for one in stack
@@ -122,6 +125,14 @@ def device_facts(
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
+
+
+def _has_memory_left(view: View) -> bool:
+    """Whether programs can get memory without swapping; False if it is not known."""
+    meminfo = view.inputs.snapshot.meminfo
+    if meminfo is None or meminfo.available_bytes is None:
+        return False
+    return meminfo.available_bytes >= MEMORY_LEFT_RATIO * meminfo.total_bytes
 
 
 def _rates(before: Moved | None, moved: tuple[Moved, ...], name: str) -> dict[str, float]:

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs.cgroup_limits import LATENCY
+from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY_MAX, SWAP_MAX
 from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
 from iowarden.rules.signals.guards import is_discard
 from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
@@ -137,6 +137,8 @@ class FreezeCause(enum.StrEnum):
     """Its file system is frozen."""
     OWN_LIMIT = "own limit"
     """A limit of their control group, or of one above it."""
+    OWN_MEMORY_LIMIT = "own memory limit"
+    """A limit of memory of their control group: it swaps, and the host has memory left."""
     SWAP_STORM = "swap storm"
     """Memory is swapped in and out all the time, and programs wait for their own pages."""
     BACKLOG = "backlog"
@@ -170,6 +172,7 @@ WHERE = frozenset({FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN})
 NOT_BY_LOAD = BLAMES_DEVICE | {
     FreezeCause.SYNCHRONIZING,
     FreezeCause.OWN_LIMIT,
+    FreezeCause.OWN_MEMORY_LIMIT,
     FreezeCause.SWAP_STORM,
     FreezeCause.MEMORY,
 }
@@ -208,6 +211,8 @@ class DeviceFacts:
     """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
     up in its file system, it is not the device, and what it is is not known."""
     is_swap_storm: bool = False
+    has_memory_left: bool = False
+    """Whether the host has memory left: who swaps nevertheless has a limit of its own."""
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What the device and those below it do a second while programs wait, by number ('8:16') and as
     the rates of a control group's limit are called ('wbps'); {}: not known yet."""
@@ -243,6 +248,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.SUSPENDED, facts.is_suspended),
         (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
+        (FreezeCause.OWN_MEMORY_LIMIT, any(_swaps_for_limit(each, facts) for each in tasks)),
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
         (FreezeCause.NOT_PASSED_ON, bool(facts.holding)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
@@ -296,8 +302,12 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
 def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
     """Whether a limit is why a task waits: one of reads delays no commit."""
     if not limit.device:
+        if _may_swap_for(limit, task, facts):
+            return True
         is_at_limit = limit.reached is None or bool(limit.reached)
-        return is_at_limit and _any_in((task,), _AT_MEMORY_LIMIT)
+        # Who waits above memory.high is below the hard limit.
+        is_hard = limit.file.endswith((MEMORY_MAX, SWAP_MAX))
+        return is_at_limit and not is_hard and _any_in((task,), _AT_MEMORY_LIMIT)
     if limit.device not in facts.rates:
         return False
     if limit.file.endswith(LATENCY):
@@ -311,6 +321,19 @@ def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
     return not facts.is_busy and any(
         done.get(name, 0.0) >= AT_LIMIT_RATIO * permitted[name] for name in names
     )
+
+
+def _swaps_for_limit(task: BlockedTask, facts: DeviceFacts) -> bool:
+    return any(_may_swap_for(limit, task, facts) for limit in task.limits)
+
+
+def _may_swap_for(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
+    """Whether a program in a page fault waits because its group is at a limit of memory.
+
+    A group that reads files is at its limit all the time, and no program waits for that.
+    """
+    is_own_storm = facts.is_swap_storm and facts.has_memory_left and is_fault(task)
+    return is_own_storm and not limit.device and bool(limit.reached)
 
 
 def is_delayed_for_latency(task: BlockedTask) -> bool:

@@ -124,6 +124,13 @@ def test_of_a_group_whose_figures_cannot_be_read_nothing_is_known() -> None:
         ("memory.high", "memory.current", {"memory.high"}),
         ("memory.swap.high", "memory.swap.current", {"memory.swap.high"}),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", {"memory.limit_in_bytes"}),
+        ("memory.max", "memory.current", {"memory.max"}),
+        ("memory.swap.max", "memory.swap.current", {"memory.swap.max"}),
+        (
+            "memory.memsw.limit_in_bytes",
+            "memory.memsw.usage_in_bytes",
+            {"memory.memsw.limit_in_bytes"},
+        ),
         ("memory.high", "memory.max", None),
     ],
 )

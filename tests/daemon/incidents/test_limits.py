@@ -12,6 +12,7 @@ from support.kmsg import Kernel
 from support.live import Live, text, watched
 
 from iowarden.collectors.procfs.tasks import BlockedTasks, to_json
+from iowarden.rules.notices.who_waits import limit_sentences
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -174,6 +175,51 @@ def test_a_swap_storm_in_a_control_group_is_one_though_others_of_the_host_run(
     if is_storm:
         assert 60 <= host.mails()[0][0] - began <= 80
         assert host.cause("") == "swap storm"
+
+
+V1_SLICE = "/sys/fs/cgroup/memory/tables.slice"
+
+
+@pytest.mark.parametrize(
+    ("group", "limit", "used"),
+    [
+        (SLICE, "memory.max", "memory.current"),
+        (SLICE, "memory.high", "memory.current"),
+        (SLICE, "memory.swap.max", "memory.swap.current"),
+        (V1_SLICE, "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (V1_SLICE, "memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("used_bytes", "available_kib", "cause"),
+    [
+        (199 << 20, 6_000_000, "own memory limit"),
+        (199 << 20, 200_000, "swap storm"),
+        (20 << 20, 6_000_000, "swap storm"),
+    ],
+    ids=["the host has memory left", "the host is short as well", "far from its limit"],
+)
+def test_programs_that_swap_at_a_limit_of_their_own_are_told_its_file_and_value(
+    group: str, limit: str, used: str, used_bytes: int, available_kib: int, cause: str
+) -> None:
+    """No list of all programs of a host that has 6 of 8 GB available explains it."""
+    host = Blocked()
+    pressure = "avg10=64.00 avg60=9.00 avg300=1.00 total=1\n"
+    files = {
+        "/proc/pressure/memory": f"some {pressure}full {pressure}",
+        f"{group}/{limit}": f"{200 << 20}\n",
+        f"{group}/{used}": f"{used_bytes}\n",
+    }
+    if group == SLICE:
+        files["/sys/fs/cgroup/cgroup.controllers"] = "io memory\n"
+    host.machine.memory.write(files)
+    host.available_kib = available_kib
+    host.pass_seconds(60, [])
+    line = "9:memory:/tables.slice" if group == V1_SLICE else "0::/tables.slice"
+    storm(host, 100, groups=(line,))
+    assert host.cause("") == cause
+    sentence = f"limit of tables.slice: '{200 << 20}' in {group}/{limit}"
+    assert limit_sentences(host.limits("")) == [sentence] * (cause == "own memory limit")
 
 
 @pytest.mark.parametrize("programs", [1, 2, 3])
