@@ -170,12 +170,14 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
     for kind, pattern in {
         Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x'
         r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t]|DG[ \t]+Arr[ \t]+Row[ \t]+EID:)",
-        Tool.MEGACLI: r"^(?:Virtual Drive: \d{1,3} \(|Slot Number: \d|Battery State[ \t]*: )"
+        Tool.MEGACLI: r"^(?:Virtual Drive: \d{1,3} \(|Battery State[ \t]*: )"
+        r"|^Slot Number: \d{1,4}[ \t]*\n(?:[^\n]{0,200}\n){0,8}?Firmware state: "
         r"|^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
         Tool.ARCCONF: r"^Controllers [Ff]ound: \d"
         r"|^[ \t]*(?:Logical [Dd]evice|Physical Device) information|^Logical [Dd]evice number \d"
-        r"|^[ \t]*Device #\d{1,4}[ \t]*\n[ \t]*Device is an? |^Controller information[ \t]*\n-{10}",
+        r"|^[ \t]*Device #\d{1,4}[ \t]*\n[ \t]*Device is an? "
+        r"|^Controller information[ \t]*\n-{10,}[ \t]*\n[ \t]*Controller Status[ \t]*:",
         Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) "
         r"|^ {2,}(?:Battery/Capacitor (?:Count|Status)|Cache Board Present): ",
         Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",

@@ -25,6 +25,7 @@ def parse_mdstat(text: str) -> Parsed:
     """Parse '/proc/mdstat'; an array that cannot be parsed is left out and reported."""
     # Web forms strip the blanks at the begin of the further lines of an array.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
+    lines = [_without_empty_slots(line) for line in lines]
     marked = [*_marked(lines)]
     lines = [_without_marks(line) for line in lines]
     unread: list[UnparsedLine] = []
@@ -58,6 +59,35 @@ def parse_mdstat(text: str) -> Parsed:
             unparsed=tuple(unread),
         )
     return Parsed(Tool.MDSTAT, unparsed=tuple(unread))
+
+
+def _without_empty_slots(line: str) -> str:
+    """Return a row of a NAS's own array without the slots that no disk ever had.
+
+    Synology and QNAP make arrays of RAID 1 for their system, with a slot for each disk that the
+    largest model may have: [16/4] of Synology, [24/3] of QNAP, from public threads.
+    """
+    counted = _NAS_COUNTS.search(line)
+    if (
+        counted is None
+        or len(counted["mask"]) < MIN_NAS_SLOTS
+        or "level" in line
+        or "copies" in line
+    ):
+        return line
+    mask = counted["mask"].rstrip("_")
+    if not mask or len(mask) < _FEW_DISKS or int(counted["wanted"]) != len(counted["mask"]):
+        return line
+    return line.replace(counted[0], f"[{len(mask)}/{counted['working']}] [{mask}]")
+
+
+_NAS_COUNTS = lazy_pattern(
+    r"\[(?P<wanted>\d{1,4})/(?P<working>\d{1,4})\] \[(?P<mask>[U_]{1,400})\]"
+)
+MIN_NAS_SLOTS = 8
+"""Slots of a RAID 1 from which on it is one of these: nobody mirrors so often."""
+_FEW_DISKS = 2
+"""With one disk left it may be a mirror that lost all others."""
 
 
 def _marked(lines: Sequence[str]) -> Iterator[Finding]:

@@ -294,6 +294,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         found,
         objects=(
             *found.objects,
+            *_tasks(tries),
             *(_counts(*each) for each in counted.items() if each[1]),
             *_logged_disks(logged),
         ),
@@ -301,6 +302,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
             *found.findings,
             *(f for each in counted.items() for f in _count_faults(*each)),
             *_log_faults(logged),
+            *(_task_notice(each) for each in _tasks(tries)),
         ),
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(LocatedEvent, events)),
@@ -520,6 +522,27 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 
 _DEVICE_LOG = "arcconf GETLOGS"
+
+
+def _tasks(tries: _Tries) -> Iterator[TextObject]:
+    """Yield the drives and volumes with a running task, of a text that has no state of them."""
+    if tries.outputs != ["storcli show rebuild"]:
+        return
+    running = storcli.parse_progress(tries.text)
+    for each in running:
+        details = {} if each.done_ratio is None else {"done_ratio": each.done_ratio}
+        name = each.slot or each.array or "drive"
+        yield TextObject("task", name, "", ComponentHealth.BUSY, each.operation, details)
+    if not running:
+        yield TextObject("task", "none", "", ComponentHealth.OK)
+
+
+def _task_notice(task: TextObject) -> Finding:
+    done = task.details.get("done_ratio")
+    share = f", {done:.0%} done" if isinstance(done, float) else ""
+    text = f"{task.name}: a task of the controller runs{share}"
+    severity = "notice" if task.health is ComponentHealth.BUSY else "info"
+    return Finding(severity, "ControllerTaskRunning", task.name, text)
 
 
 def _is_log(tries: _Tries) -> bool:

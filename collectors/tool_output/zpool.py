@@ -13,6 +13,8 @@ from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, U
 from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import NONE_LEFT
+from iowarden.collectors.services import service_messages
+from iowarden.collectors.services.service_message import ENDS
 from iowarden.collectors.tool_output.space import AMPLE_BYTES, size_bytes
 from iowarden.collectors.zfs.zpool_status import (
     NO_ERRORS,
@@ -64,6 +66,7 @@ def parse_zpool(text: str) -> Parsed:
     objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []
+    text, told = _without_mail(text)
     above = _missing_head(text)
     for pool in parse_status(above + text):
         unread += (
@@ -91,6 +94,17 @@ def parse_zpool(text: str) -> Parsed:
             unread.append(
                 UnparsedLine(f"zpool: pool {pool.name!r}: expected its devices, got none")
             )
+    findings += told
+    if told and not objects:
+        # The mail names what happened to a device; the state of the pool is not in it.
+        mailed = (TextObject("pool", told[0].object, "", ComponentHealth.ATTENTION),)
+        return Parsed(
+            Tool.ZPOOL,
+            objects=mailed,
+            findings=tuple(told),
+            outputs=("mail of ZED",),
+            unparsed=tuple(unread),
+        )
     listed = _parse_list(text)
     if listed is not None and not objects:
         return listed
@@ -103,6 +117,40 @@ def parse_zpool(text: str) -> Parsed:
         outputs=("zpool status",) if objects else (),
         unparsed=tuple(unread) or (() if objects else (UnparsedLine(_EXPECTED),)),
     )
+
+
+def _without_mail(text: str) -> tuple[str, list[Finding]]:
+    """Return a text without the head of ZED's mail, and what that head reports.
+
+    Source: OpenZFS, cmd/zed/zed.d/statechange-notify.sh, scrub_finish-notify.sh, data-notify.sh.
+    """
+    lines = text.split("\n")
+    at = next((n for n, line in enumerate(lines) if _EVENT.fullmatch(line)), None)
+    if at is None:
+        return text, []
+    begin = end = at
+    while begin and lines[begin - 1].strip():
+        begin -= 1
+    while end < len(lines) and lines[end].strip():
+        end += 1
+    fields = dict(pair.groups() for line in lines[begin:end] if (pair := _MAIL_FIELD.match(line)))
+    pool = fields.get("pool", "").partition(" (")[0]
+    vdev = fields.get("devid") or fields.get("vpath", "")
+    words = (
+        f"eid={fields.get('eid', '')} class={fields.get('class', '')} pool='{pool}'"
+        f" vdev={vdev.rpartition('/')[2]} vdev_state={fields.get('state', '')}"
+    )
+    reports = service_messages.messages("zed", words) or ()
+    told = [
+        Finding(each.severity, each.fault, pool or each.object, each.text, each.advice)
+        for each in reports
+        if each.severity != ENDS
+    ]
+    return "\n".join((*lines[:begin], *[""] * (end - begin), *lines[end:])), told
+
+
+_EVENT = lazy_pattern(r"[ \t]*eid: \d{1,20}[ \t]*", re.ASCII)
+_MAIL_FIELD = lazy_pattern(r"[ \t]*(\w{2,12}):[ \t]+(\S.*?)[ \t]*$")
 
 
 def _missing_head(text: str) -> str:

@@ -355,7 +355,7 @@ def parse_progress(text: str) -> tuple[StorcliProgress, ...]:
     rows = [row for answer in answers for row in objects(answer.data) if "progress%" in row]
     for row in rows:
         status = text_of(row, "status").casefold()
-        if status.startswith("not in progress") or status in {"", "-"}:
+        if status.startswith("not") or status in {"", "-"}:
             continue
         percent = re.fullmatch(r"(\d{1,3}) ?%?", text_of(row, "progress%"), re.ASCII)
         drive = _PATH.fullmatch(text_of(row, "drive-id"))

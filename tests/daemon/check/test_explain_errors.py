@@ -279,3 +279,128 @@ Writeback:             0 kB
     explained = read(text)
     assert explained.outputs[0] == "vmstat"
     assert not any("rows of numbers" in each.reason for each in explained.unparsed)
+
+
+NAS = """\
+Personalities : [raid1] [raid6] [raid5] [raid4]
+md0 : active raid1 sda1[0] sdb1[1] sdc1[2]
+      2490176 blocks [{slots}/{working}] [{mask}]
+
+unused devices: <none>
+"""
+
+
+@pytest.mark.parametrize(
+    ("slots", "working", "mask", "status"),
+    [
+        (16, 3, "UUU_____________", 0),
+        (24, 3, "UUU_____________________", 0),
+        (16, 2, "U_U_____________", 1),
+        (4, 3, "UUU_", 1),
+        (16, 1, "U_______________", 1),
+    ],
+)
+def test_slots_of_a_nas_that_never_had_a_disk_are_not_missing(
+    slots: int, working: int, mask: str, status: int
+) -> None:
+    """Its system is on a mirror with a slot for each bay of the largest model; a hole is a loss."""
+    text = NAS.format(slots=slots, working=working, mask=mask)
+    if working < 3:
+        text = text.replace(" sdb1[1]", "")
+    if working == 1:
+        text = text.replace(" sdc1[2]", "")
+    explained = read(text)
+    assert (explained.status, explained.unparsed) == (status, ())
+
+
+def test_a_worn_out_drive_is_told_in_a_part_that_does_not_name_it() -> None:
+    """'smartctl -A': name and number are those of a family; 40 left may be another number."""
+    row = (
+        "233 Media_Wearout_Indicator 0x0032   {0}   {0}   000    Old_age   Always       -       0\n"
+    )
+    head = "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED"
+    worn = read(f"{head} RAW_VALUE\n{row.format('001')}")
+    assert [a.alert for a in worn.alerts] == ["DiskEnduranceUsed"]
+    assert read(f"{head} RAW_VALUE\n{row.format('040')}").alerts == ()
+
+
+def test_a_mail_of_zed_names_the_device_and_is_no_status_of_a_pool() -> None:
+    """Its head has 'pool:' and 'state:' as 'zpool status' has, the other way round."""
+    text = """\
+The number of I/O errors associated with a ZFS device exceeded
+acceptable levels. ZFS has marked the device as faulted.
+
+ impact: Fault tolerance of the pool may be compromised.
+    eid: 61
+  class: statechange
+  state: FAULTED
+   host: pve1
+   time: 2024-05-02 03:11:02+0200
+  vpath: /dev/disk/by-id/ata-ST8000VN004_WSD1ABCD-part1
+  devid: ata-ST8000VN004_WSD1ABCD-part1
+   pool: tank (0x8A9BACBDCEDFE0F1)
+"""
+    explained = read(text)
+    assert [(a.severity, a.object) for a in explained.alerts] == [("warning", "tank")]
+    assert "ata-ST8000VN004_WSD1ABCD-part1: it is FAULTED" in explained.alerts[0].text
+    assert not explained.unparsed
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("34        In progress     3 Hours", 1), ("-         Not in progress -", 0)],
+)
+def test_a_task_that_storcli_shows_alone_is_told(status: str, code: int) -> None:
+    """'show rebuild': the state of the drive is not in it."""
+    rule = "-" * 60
+    text = (
+        "CLI Version = 007.1506.0000.0000 Aug 11, 2020\nOperating system = Linux 5.4.0\n"
+        "Controller = 0\nStatus = Success\nDescription = Show Drive Rebuild Status Succeeded.\n\n\n"
+        f"{rule}\nDrive-ID   Progress% Status          Estimated Time Left\n{rule}\n"
+        f"/c0/e8/s3  {status}\n{rule}\n"
+    )
+    explained = read(text)
+    assert (explained.status, explained.unparsed) == (code, ())
+
+
+def test_a_slot_in_the_data_of_an_event_is_no_disk() -> None:
+    """The event log of MegaCli: the entry is whole."""
+    text = """\
+seqNum: 0x00004a1c
+Time: Sat Nov 28 03:11:09 2026
+
+Code: 0x0000006d
+Class: 2
+Locale: 0x02
+Event Description: Unrecoverable medium error during rebuild on PD 15(e0xfc/s3) at 20d803e
+Event Data:
+===========
+Device ID: 21
+Enclosure Index: 252
+Slot Number: 3
+LBA: 34439230
+"""
+    explained = read(text)
+    assert [o for o in explained.objects if o.type == "disk"] == []
+    assert "critical" in {e.severity for e in explained.events}
+
+
+def test_the_controller_of_sas2ircu_is_none_of_arcconf() -> None:
+    """Both have a section 'Controller information'."""
+    text = """\
+LSI Corporation SAS2 IR Configuration Utility.
+------------------------------------------------------------------------
+Controller information
+------------------------------------------------------------------------
+  Controller type                         : SAS2008
+  Firmware version                        : 20.00.07.00
+------------------------------------------------------------------------
+IR Volume information
+------------------------------------------------------------------------
+------------------------------------------------------------------------
+Physical device information
+------------------------------------------------------------------------
+SAS2IRCU: Command DISPLAY Completed Successfully.
+SAS2IRCU: Utility Completed Successfully.
+"""
+    assert read(text).kind == "sas2ircu"
