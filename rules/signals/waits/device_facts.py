@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES
@@ -20,10 +21,11 @@ from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
 from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause
+from iowarden.rules.signals.waits.freezes import NO_PERMIT, Permit
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.signals.device.slow_windows import Window
@@ -331,20 +333,62 @@ def of_host_and_cause(cause: FreezeCause | None, view: View) -> frozenset[Guard]
     return guards.of_host(view.inputs).union(guard for guard, holds in pairs if holds)
 
 
+Held = Mapping[tuple[str, Guard], float]
+"""By object and guard: when a poll last found it, of guards that end with what they explain."""
+_ENDING = (Guard.SPINNING_UP, Guard.WRITER_ONLY)
+
+
+def next_held(
+    held: Held, causes: Mapping[str, FreezeCause], oldest_seconds: float, view: View
+) -> Held:
+    """Return the guards that hold for the waits that began under them, the oldest at that time.
+
+    `causes`: why programs wait now, by the device of the freeze.
+    """
+    now, active = view.inputs.now_seconds, device.GROUP.state(view.states).guards
+    kept = {key: at for key, at in held.items() if at > oldest_seconds}
+    kept |= {(name, one): now for name, own in active.items() for one in _ENDING if one in own}
+    for name, cause in causes.items():
+        if Guard.FROZEN in of_host_and_cause(cause, view):
+            kept[name, Guard.FROZEN] = now
+    return kept
+
+
+def held_permit(
+    name: str, disks: tuple[str, ...], held: Held, topology: Topology, *, is_writer_alone: bool
+) -> Permit:
+    """Return what guards that may have ended permit those who began to wait under them."""
+    own = [one for one in disks if one in members(topology, name) or one == name]
+    stack = own or [name, *members(topology, name)]
+    of_disks = (Guard.SPINNING_UP, *((Guard.WRITER_ONLY,) if is_writer_alone else ()))
+    until = [max(held.get((one, guard), -math.inf) for guard in of_disks) for one in stack]
+    # Of several disks that are the cause the one that is permitted least counts.
+    at_disks = min(until) if own else max(until)
+    at = max(at_disks, held.get((name, Guard.FROZEN), -math.inf))
+    return Permit(guards.MEANINGS[Guard.FROZEN].min_seconds, at) if at > -math.inf else NO_PERMIT
+
+
 def guarded_seconds(
-    name: str, cause: FreezeCause | None, disks: tuple[str, ...], view: View, topology: Topology
+    name: str,
+    cause: FreezeCause | None,
+    disks: tuple[str, ...],
+    view: View,
+    topology: Topology,
+    *,
+    is_writer_alone: bool = False,
 ) -> float:
     """Return the threshold of the guards of a device, 0 for an ordinary disk.
 
     `disks`: those below it that are the cause. The guards of another one explain nothing then, and
-    of several disks the one that is permitted least counts.
+    of several disks the one that is permitted least counts. `is_writer_alone`: only programs wait
+    that are the cause themselves.
     """
     of_host = of_host_and_cause(cause, view)
     if Guard.BOOTING in of_host:
         return math.inf  # sixty services that start at once wait for each other's reads
     watch = device.GROUP.state(view.states)
     # Who waits behind a discard, or behind a writer, is harmed: the mail names it.
-    behind = {Guard.DISCARDING, Guard.WRITER_ONLY}
+    behind = {Guard.DISCARDING, *(() if is_writer_alone else (Guard.WRITER_ONLY,))}
     active = {one: own - behind for one, own in watch.guards.items()}
     stack = {name, *members(topology, name)}
     own_seconds = [guards.min_seconds(active.get(one, of_host)) for one in disks if one in stack]

@@ -154,7 +154,7 @@ class ProgramTime:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The longest wait that the guards of a device permitted, and when a poll last found them."""
+    """The longest wait that guards permitted, and when a poll last found them."""
 
     seconds: float = 0.0
     until_seconds: float = -math.inf
@@ -177,8 +177,6 @@ class DeviceFreezes:
     series: Series | None = None
     programs: Mapping[str, ProgramTime] = field(default_factory=dict)
     """By program and unit."""
-    permit: Permit = NO_PERMIT
-    """Of the waits that the last poll saw."""
 
 
 NO_FREEZES = DeviceFreezes()
@@ -227,6 +225,7 @@ def next_freezes(
     *,
     previous_poll_seconds: float,
     min_seconds: float = 0.0,
+    held: Permit = NO_PERMIT,
     sustained_seconds: float = 0.0,
 ) -> DeviceFreezes:
     """Return the state after a poll at `now`.
@@ -234,21 +233,20 @@ def next_freezes(
     `sustained_seconds`: for how long programs have been blocked at nearly each poll, none for long
     in one call (a device at its limit, a swap storm), once that is long enough for a mail; else 0.
     `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
-    shorter wait is counted and no more.
+    shorter wait is counted and no more. `held`: that of guards which end with what they explain.
     """
     programs = next_programs(state.programs, harm, now, previous_poll_seconds)
     counted = list(harm.victims) if sustained_seconds else counted_victims(programs, harm, now)
-    permit = _next_permit(state.permit, harm, now, min_seconds)
     harmful = [
         victim
         for victim in counted
-        if victim.max_seconds >= _permitted_seconds(victim, permit, min_seconds)
+        if victim.max_seconds >= _permitted_seconds(victim, held, min_seconds)
     ]
     is_permitted = not harmful and (bool(counted) or min_seconds > 0.0)
     level = Level.NONE if is_permitted else Level.COUNTED
     series = _next_series(state.series, counted, now, sustained_seconds, level)
     if series is None:
-        return DeviceFreezes(None, programs, permit)
+        return DeviceFreezes(None, programs)
     if not is_permitted:
         level = _own_level(series, harmful, len(counted), now)
     if sustained_seconds:
@@ -256,9 +254,7 @@ def next_freezes(
     series = series.with_level(level)
     if not is_permitted:
         level = max(level, _level_of_many(series, programs, now))
-    return DeviceFreezes(
-        replace(series, level=max(series.level, level, Level.COUNTED)), programs, permit
-    )
+    return DeviceFreezes(replace(series, level=max(series.level, level, Level.COUNTED)), programs)
 
 
 def counted_victims(programs: Mapping[str, ProgramTime], harm: Harm, now: float) -> list[Victim]:
@@ -276,18 +272,9 @@ def counted_victims(programs: Mapping[str, ProgramTime], harm: Harm, now: float)
     ]
 
 
-def _next_permit(permit: Permit, harm: Harm, now: float, min_seconds: float) -> Permit:
-    """Return what guards permit the waits of this poll; after a boot it ends for all at once."""
-    waits = [victim.wait for victim in (*harm.victims, *harm.evidence)]
-    held = permit if any(map(permit.holds_for, waits)) else NO_PERMIT
-    if waits and 0.0 < min_seconds < math.inf:
-        return Permit(max(min_seconds, held.seconds), now)
-    return held
-
-
-def _permitted_seconds(victim: Victim, permit: Permit, min_seconds: float) -> float:
+def _permitted_seconds(victim: Victim, held: Permit, min_seconds: float) -> float:
     """Return from which length a wait harms, by the guards of now and those that it began under."""
-    return max(min_seconds, permit.seconds if permit.holds_for(victim.wait) else 0.0)
+    return max(min_seconds, held.seconds if held.holds_for(victim.wait) else 0.0)
 
 
 def _next_series(

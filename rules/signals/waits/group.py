@@ -38,7 +38,7 @@ from iowarden.rules.signals.waits.freezes import (
     restored,
     stored,
 )
-from iowarden.rules.signals.waits.harm import Harm, followed, harm
+from iowarden.rules.signals.waits.harm import Harm, followed, harm, is_cause_alone
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
 from iowarden.rules.signals.waits.wait_targets import is_server, waits_by_device
@@ -105,6 +105,7 @@ class HarmState:
     """When a poll last saw, with its system call, a task that waits for storage."""
     ended_seconds: float = 0.0
     """Their sum."""
+    held: device_facts.Held = field(default_factory=dict)
     many: ManyWaits = many_waits.NOTHING
     limits: Mapping[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
     """By device, the limits of control groups that make the last victims wait."""
@@ -231,16 +232,21 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     state = replace(state, before_waits=_before_waits(waits, state))
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
+    began = min((wait.not_before_seconds for own in waits.values() for wait in own), default=now)
+    held = device_facts.next_held(state.held, found.causes, began, view)
     devices = {}
     for name in {*harms, *state.devices, *sustained}:
+        of_device, disks = harms.get(name, Harm()), found.disks.get(name, ())
+        is_alone = is_cause_alone(of_device)
         after = next_freezes(
             state.devices.get(name, NO_FREEZES),
-            harms.get(name, Harm()),
+            of_device,
             now,
             previous_poll_seconds=now if previous_poll is None else previous_poll,
             min_seconds=device_facts.guarded_seconds(
-                name, found.causes.get(name), found.disks.get(name, ()), view, topology
+                name, found.causes.get(name), disks, view, topology, is_writer_alone=is_alone
             ),
+            held=device_facts.held_permit(name, disks, held, topology, is_writer_alone=is_alone),
             sustained_seconds=sustained.get(name, 0.0),
         )
         if after != NO_FREEZES:
@@ -262,6 +268,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         queued=found.queued,
         max_queued={name: most for name, most in max_queued.items() if name in devices},
         carried=frozenset(found.carried),
+        held=held,
         many=found.many,
         limits={name: some for name, some in limits.items() if some and name in devices},
         ended_waits=tuple(

@@ -254,6 +254,12 @@ def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:
     return tuple(victim for victim in victims if victim.wait.min_seconds > 0.0) or victims
 
 
+def is_cause_alone(harm: Harm) -> bool:
+    """Whether nobody waits but who causes it."""
+    waiting = (*harm.victims, *harm.evidence)
+    return bool(waiting) and all(is_of_causes(each.wait, harm.causes) for each in waiting)
+
+
 def is_of_causes(wait: Wait, found_causes: Iterable[Cause]) -> bool:
     """Whether the task is one of the causes itself."""
     process = wait.task.process or wait.task.pid
