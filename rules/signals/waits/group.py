@@ -38,7 +38,13 @@ from iowarden.rules.signals.waits.freezes import (
     restored,
     stored,
 )
-from iowarden.rules.signals.waits.harm import Harm, followed, harm, is_cause_alone
+from iowarden.rules.signals.waits.harm import (
+    CAUSE_RATIO,
+    Harm,
+    followed,
+    harm,
+    is_cause_alone,
+)
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
 from iowarden.rules.signals.waits.wait_targets import is_server, waits_by_device
@@ -483,9 +489,11 @@ def _harm(
     loaded = leaves.union(facts.dominant) if facts.starved else leaves
     before = load.since(state.moved, min(wait.not_before_seconds for wait in waits))
     completed = speed = 0.0
+    mostly_reads = False
     if before is not None:
         read, written = load.difference(before, state.moved[-1], leaves)
         completed = float(read + written)
+        mostly_reads = not is_server(name) and written < CAUSE_RATIO * completed
         if is_server(name):  # which takes what is no longer queued, and no local disk wrote
             queued_before, queued_now = state.queued.get(name, 0.0), _queued_bytes(view) or 0.0
             completed = max(queued_before - queued_now - written, 0.0)
@@ -510,6 +518,7 @@ def _harm(
             queued_bytes=_queued_bytes(view),
             paused=waiters.GROUP.state(view.states).writers,
             uptime_seconds=view.inputs.uptime_seconds,
+            mostly_reads=mostly_reads,
         )
     return harm(waits, moved, completed, speed, capable)
 

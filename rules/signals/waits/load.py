@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.process_io import increases, thread_increases
 from iowarden.collectors.procfs.stat import USER_HZ
+from iowarden.rules.signals.waits.freeze_cause import MIN_BACKLOG_BYTES
 from iowarden.rules.signals.waits.harm import CAUSE_RATIO, NO_LOAD, Load, ProcessLoad
 
 if TYPE_CHECKING:
@@ -229,15 +230,17 @@ def probable_load(
     queued_bytes: float | None,
     paused: Collection[int],
     uptime_seconds: float,
+    mostly_reads: bool = False,
 ) -> Load:
     """Return what programs have probably written of what is queued.
 
     Without two sweeps there are only their bytes since their start: at their mean rate, those of
     the last minutes; and of a task that waits, those since the only sweep. Whether they went to
     this disk is not known, so a few are no reason to name anybody. A program that was `paused` for
-    its writing is one that fills the queue.
+    its writing is one that fills the queue. Where the disk `mostly_reads` and hardly anything is
+    queued, those that wrote are not its load.
     """
-    if queued_bytes is None:
+    if queued_bytes is None or (mostly_reads and queued_bytes < MIN_BACKLOG_BYTES and not paused):
         return NO_LOAD
     queued = int(queued_bytes)
     processes: dict[int, ProcessLoad] = {

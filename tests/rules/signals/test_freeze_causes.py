@@ -319,6 +319,32 @@ def test_without_sweeps_a_few_bytes_since_its_start_accuse_nobody(
 
 
 @pytest.mark.parametrize(
+    ("sentence", "queued", "mostly_reads", "paused", "expected"),
+    [
+        ("it writes as well", 11, False, False, ["etcd"]),
+        ("a volume at its cap, filled by a reader", 11, True, False, []),
+        ("1 GiB is queued behind a reader", 1024, True, False, ["etcd"]),
+        ("paused for what it writes", 11, True, True, ["etcd"]),
+    ],
+)
+def test_who_wrote_50_mib_is_not_the_load_of_a_disk_that_mostly_reads(
+    sentence: str, queued: int, *, mostly_reads: bool, paused: bool, expected: list[str]
+) -> None:
+    """What a program read since its start is not what fills the volume now: not known."""
+    wrote = 50 if queued < 64 else 400
+    one = replace(task(*READ), command="etcd", write_bytes=wrote * MIB, start_ticks=90_000)
+    probable = load.probable_load(
+        [Wait(one, Purpose.STORAGE, 990.0, 1000.0, 990.0)],
+        (),
+        queued_bytes=queued * MIB,
+        paused={one.pid} if paused else set(),
+        uptime_seconds=1000.0,
+        mostly_reads=mostly_reads,
+    )
+    assert [cause.command for cause in causes(probable)] == expected, sentence
+
+
+@pytest.mark.parametrize(
     ("sentence", "own", "all_of_it", "threads"),
     [
         ("the checkpoint thread wrote 500 MiB, and waits", 500, 500, {2001}),
