@@ -207,10 +207,10 @@ def _changes(manuals: Sequence[Manual]) -> Iterator[str]:
     yield f"  iowarden silence add --for 2h --reason 'TEXT' {name}"
     if not manuals[0].expression:
         return
-    yield f"change a threshold, 'for' or 'severity' of it, or switch it off, in {CONFIG}:"
+    yield f"change a threshold, 'for' or 'severity' of it, in {CONFIG}:"
     yield "  overrides:"
     yield from (f"    {each.override}" for each in manuals)
-    yield f"    {name}: {{enabled: false}}"
+    yield f"or switch it off, in place of these lines: {name}: {{enabled: false}}"
     yield "check and load that:"
     yield "  iowarden config check && systemctl reload iowarden"
 

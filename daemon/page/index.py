@@ -257,7 +257,7 @@ def _alert_columns(now: float) -> Columns[AlertLine]:
     of = columns.of_alerts(now)
 
     def state(alert: AlertLine) -> str:
-        return badge("unknown") if alert.state == "unknown" else alert.state
+        return badge("unknown") if alert.state == "unknown" else columns.state_of(alert)
 
     return {
         "severity": ("", lambda a: badge(a.severity)),

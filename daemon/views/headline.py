@@ -41,8 +41,11 @@ def _worst(incidents: Sequence[IncidentLine], firing: Sequence[AlertLine]) -> li
     ranked = [(_rank(line), _title(line)) for line in incidents]
     ranked += [
         (
-            (True, _RANKS[alert.severity], not alert.silences),
-            titled(alert.object, alert.summary or alert.name),
+            (alert.cleared_seconds is None, _RANKS[alert.severity], not alert.silences),
+            tensed(
+                titled(alert.object, alert.summary or alert.name),
+                present=alert.cleared_seconds is None,
+            ),
         )
         for alert in alone
     ]
@@ -61,12 +64,21 @@ def _is_major(alert: AlertLine) -> bool:
 
 def _rank(line: IncidentLine) -> tuple[bool, int, bool]:
     is_quiet = bool(line.silences) or line.acknowledged is not None
-    return line.firing, _RANKS.get(line.severity, 0), not is_quiet
+    return is_present(line), _RANKS.get(line.severity, 0), not is_quiet
 
 
 def _title(line: IncidentLine) -> str:
-    title = titled(line.object, line.summary)
-    return title if line.firing else f"cleared, was: {title}"
+    return tensed(titled(line.object, line.summary), present=is_present(line))
+
+
+def is_present(line: IncidentLine) -> bool:
+    """Whether an alert of an incident has not cleared: one that is kept firing has."""
+    return line.firing and line.cleared_seconds is None
+
+
+def tensed(text: str, *, present: bool) -> str:
+    """Return a summary, which of what has cleared is from before."""
+    return text if present else f"cleared, was: {text}"
 
 
 def titled(name: str, summary: str) -> str:

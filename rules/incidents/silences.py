@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
-from iowarden.collectors.near import near
+from iowarden.collectors.near import did_you_mean, near
 from iowarden.rules.incidents import due
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time
@@ -165,7 +165,15 @@ def note(
     tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
-        return "no rule has such an alert; check the spelling: 'iowarden rules list'"
+        like_it = _near_alert(silence, rules) or "; check the spelling:"
+        return f"no rule has such an alert{like_it} 'iowarden rules list'"
+    labels = {*present, *(label for r in rules for label in r)}
+    for each in silence.matchers:
+        if each.label not in labels and (like := near(each.label, labels)):
+            return (
+                f"warning: no label '{each.label}' is known; did you mean {' or '.join(like)}? It"
+                " silences nothing until an alert has it"
+            )
     for each in silence.matchers:
         values = present.get(each.label)
         if values is not None and not any(map(predicate(each), values)):
@@ -175,6 +183,13 @@ def note(
     if now_silenced == 1:
         return "1 alert that is firing now matches"
     return f"{now_silenced or 'no'} alerts that are firing now match"
+
+
+def _near_alert(silence: Silence, rules: Iterable[Mapping[str, str]]) -> str:
+    """Return which alerts are spelled like the one that is silenced, '' if none is."""
+    known = {name for r in rules if (name := r.get("alertname")) is not None}
+    wanted = (each.text for each in silence.matchers if each.label == "alertname")
+    return next(filter(None, (did_you_mean(text, known) for text in wanted)), "")
 
 
 def _absent(matcher: Matcher, values: Collection[str]) -> str:

@@ -44,6 +44,16 @@ CRITICAL = alert("critical", incident="a1")
             [],
             "ok: cleared, was: sdb: was slow",
         ),
+        (
+            [IncidentLine("g7", "critical", "sdc", 1.0, True, "sdc hangs", cleared_seconds=9.0)],
+            [alert("critical", incident="g7", cleared_seconds=9.0)],
+            "critical: cleared, was: sdc hangs",
+        ),
+        (
+            [],
+            [alert("warning", object="sdb", summary="slow", cleared_seconds=9.0)],
+            "warning: cleared, was: sdb: slow",
+        ),
         ([], [AlertLine("A", "critical", "unknown")], "unknown: 1 alert unknown"),
         ([], [AlertLine("A", "info", "unknown")], "ok: 1 alert unknown"),
     ],

@@ -361,7 +361,10 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
 @pytest.mark.parametrize(
     ("matchers", "told"),
     [
-        (["DeviceStal"], "no rule has such an alert"),
+        (["DeviceStal"], "no rule has such an alert; did you mean 'DeviceHang' or"),
+        (["Pondering"], "no rule has such an alert; check the spelling: 'iowarden rules list'"),
+        (["devic=sda"], "warning: no label 'devic' is known; did you mean device?"),
+        (["serverity=critical"], "warning: no label 'serverity' is known; did you mean severity?"),
         (["severity=critical", "WriteStall"], "no rule has such an alert"),
         (["alertname=~.+"], "it matches every alert"),
         (["severity=~warning|critical"], "it matches every alert"),
