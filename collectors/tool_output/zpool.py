@@ -133,7 +133,8 @@ def _without_mail(text: str) -> tuple[str, list[Finding]]:
         begin -= 1
     while end < len(lines) and lines[end].strip():
         end += 1
-    fields = dict(pair.groups() for line in lines[begin:end] if (pair := _MAIL_FIELD.match(line)))
+    pairs = (_MAIL_FIELD.match(line) for line in lines[begin:end])
+    fields: dict[str, str] = {pair[1]: pair[2] for pair in pairs if pair is not None}
     pool = fields.get("pool", "").partition(" (")[0]
     vdev = fields.get("devid") or fields.get("vpath", "")
     words = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.control.documents import tensed
 from iowarden.daemon.sanitize import one_line, shorten
-from iowarden.daemon.views.headline import is_present, tensed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,12 +115,12 @@ def _problems(status: Status) -> Iterator[_Problem]:
             reason = f" ({first.unknown_reason})" if first.unknown_reason else ""
             yield _Problem(UNKNOWN, _short(f"{first.object}: {first.name} unknown{reason}"))
         elif incident is None:
-            text = tensed(first.summary, present=first.cleared_seconds is None)
+            text = tensed(first.summary, is_present=first.is_present)
             yield _Problem(_STATUS[first.severity], _short(f"{first.object}: {text}"))
         else:
             known = ", acknowledged" if incident.acknowledged else ""
             summary = incident.summary or first.summary
-            summary = tensed(summary, present=is_present(incident))
+            summary = tensed(summary, is_present=incident.is_present)
             text = _short(f"{incident.object}: {summary}")
             about = f"{text} (incident {incident.identifier}{known})"
             yield _Problem(_STATUS[first.severity], about)

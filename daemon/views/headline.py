@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.control.documents import tensed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,11 +43,8 @@ def _worst(incidents: Sequence[IncidentLine], firing: Sequence[AlertLine]) -> li
     ranked = [(_rank(line), _title(line)) for line in incidents]
     ranked += [
         (
-            (alert.cleared_seconds is None, _RANKS[alert.severity], not alert.silences),
-            tensed(
-                titled(alert.object, alert.summary or alert.name),
-                present=alert.cleared_seconds is None,
-            ),
+            (alert.is_present, _RANKS[alert.severity], not alert.silences),
+            tensed(titled(alert.object, alert.summary or alert.name), is_present=alert.is_present),
         )
         for alert in alone
     ]
@@ -64,21 +63,11 @@ def _is_major(alert: AlertLine) -> bool:
 
 def _rank(line: IncidentLine) -> tuple[bool, int, bool]:
     is_quiet = bool(line.silences) or line.acknowledged is not None
-    return is_present(line), _RANKS.get(line.severity, 0), not is_quiet
+    return line.is_present, _RANKS.get(line.severity, 0), not is_quiet
 
 
 def _title(line: IncidentLine) -> str:
-    return tensed(titled(line.object, line.summary), present=is_present(line))
-
-
-def is_present(line: IncidentLine) -> bool:
-    """Whether an alert of an incident has not cleared: one that is kept firing has."""
-    return line.firing and line.cleared_seconds is None
-
-
-def tensed(text: str, *, present: bool) -> str:
-    """Return a summary, which of what has cleared is from before."""
-    return text if present else f"cleared, was: {text}"
+    return tensed(titled(line.object, line.summary), is_present=line.is_present)
 
 
 def titled(name: str, summary: str) -> str:
