@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon.control.documents import tensed
+from iowarden.daemon.control.tense import tensed
 from iowarden.daemon.sanitize import one_line, shorten
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ def _problems(status: Status) -> Iterator[_Problem]:
             reason = f" ({first.unknown_reason})" if first.unknown_reason else ""
             yield _Problem(UNKNOWN, _short(f"{first.object}: {first.name} unknown{reason}"))
         elif incident is None:
-            text = tensed(first.summary, is_present=first.is_present)
+            text = tensed(first.summary, first)
             yield _Problem(_STATUS[first.severity], _short(f"{first.object}: {text}"))
         else:
             known = ", acknowledged" if incident.acknowledged else ""
             summary = incident.summary or first.summary
-            summary = tensed(summary, is_present=incident.is_present)
+            summary = tensed(summary, incident)
             text = _short(f"{incident.object}: {summary}")
             about = f"{text} (incident {incident.identifier}{known})"
             yield _Problem(_STATUS[first.severity], about)

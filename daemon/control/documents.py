@@ -89,11 +89,6 @@ class AcknowledgementLine:
     reason: str = ""
 
 
-def tensed(summary: str, *, is_present: bool) -> str:
-    """Return a summary, which of what has cleared is from before."""
-    return summary if is_present else f"cleared, was: {summary}"
-
-
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
     """An incident, open or closed."""
@@ -120,11 +115,6 @@ class IncidentLine:
     cleared_seconds: float | None = None
     """Since when all its alerts are cleared; it is not resolved yet."""
 
-    @property
-    def is_present(self) -> bool:
-        """Whether an alert of it has not cleared: one that is kept firing has."""
-        return self.firing and self.cleared_seconds is None
-
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
@@ -147,11 +137,6 @@ class AlertLine:
     silences: tuple[str, ...] = ()
     cleared_seconds: float | None = None
     """Since when the expression is false, during keep_firing_for; `summary` is from before."""
-
-    @property
-    def is_present(self) -> bool:
-        """Whether its expression is true."""
-        return self.cleared_seconds is None
 
 
 @dataclass(frozen=True, slots=True)

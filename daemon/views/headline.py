@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.control.documents import tensed
+from iowarden.daemon.control.tense import is_present, tensed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ def _worst(incidents: Sequence[IncidentLine], firing: Sequence[AlertLine]) -> li
     ranked = [(_rank(line), _title(line)) for line in incidents]
     ranked += [
         (
-            (alert.is_present, _RANKS[alert.severity], not alert.silences),
-            tensed(titled(alert.object, alert.summary or alert.name), is_present=alert.is_present),
+            (is_present(alert), _RANKS[alert.severity], not alert.silences),
+            tensed(titled(alert.object, alert.summary or alert.name), alert),
         )
         for alert in alone
     ]
@@ -63,11 +63,11 @@ def _is_major(alert: AlertLine) -> bool:
 
 def _rank(line: IncidentLine) -> tuple[bool, int, bool]:
     is_quiet = bool(line.silences) or line.acknowledged is not None
-    return line.is_present, _RANKS.get(line.severity, 0), not is_quiet
+    return is_present(line), _RANKS.get(line.severity, 0), not is_quiet
 
 
 def _title(line: IncidentLine) -> str:
-    return tensed(titled(line.object, line.summary), is_present=line.is_present)
+    return tensed(titled(line.object, line.summary), line)
 
 
 def titled(name: str, summary: str) -> str:
