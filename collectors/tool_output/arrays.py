@@ -85,7 +85,7 @@ _NAS_COUNTS = lazy_pattern(
     r"\[(?P<wanted>\d{1,4})/(?P<working>\d{1,4})\] \[(?P<mask>[U_]{1,400})\]"
 )
 MIN_NAS_SLOTS = 8
-"""Slots of a RAID 1 from which on it is one of these: nobody mirrors so often."""
+"""Slots of a RAID 1 from which on it is one of these: no administrator mirrors so often."""
 _FEW_DISKS = 2
 """With one disk left it may be a mirror that lost all others."""
 

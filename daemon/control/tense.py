@@ -1,6 +1,6 @@
 """Whether an incident or alert in a document is present, and its summary in that tense.
 
-An alert is kept firing for a while after its expression is false: its summary is from before.
+An alert fires for a while after its expression is false: its summary is from before.
 """
 
 from __future__ import annotations

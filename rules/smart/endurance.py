@@ -91,7 +91,7 @@ def _worn_out(drive: Drive) -> Iterator[float]:
 
 
 LEFT_PERCENT = 10
-"""Of a drive whose family is not known, more than this says nothing: the number may be another."""
+"""Of a drive whose family is not known, more than this shows nothing: it may be another number."""
 
 
 def _used_percents(drive: Drive, family: str) -> Iterator[float]:

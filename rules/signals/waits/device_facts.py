@@ -333,20 +333,20 @@ def of_host_and_cause(cause: FreezeCause | None, view: View) -> frozenset[Guard]
     return guards.of_host(view.inputs).union(guard for guard, holds in pairs if holds)
 
 
-Held = Mapping[tuple[str, Guard], float]
+LatestGuards = Mapping[tuple[str, Guard], float]
 """By object and guard: when a poll last found it, of guards that end with what they explain."""
 _ENDING = (Guard.SPINNING_UP, Guard.WRITER_ONLY)
 
 
-def next_held(
-    held: Held, causes: Mapping[str, FreezeCause], oldest_seconds: float, view: View
-) -> Held:
+def next_guards(
+    latest: LatestGuards, causes: Mapping[str, FreezeCause], oldest_seconds: float, view: View
+) -> LatestGuards:
     """Return the guards that hold for the waits that began under them, the oldest at that time.
 
     `causes`: why programs wait now, by the device of the freeze.
     """
     now, active = view.inputs.now_seconds, device.GROUP.state(view.states).guards
-    kept = {key: at for key, at in held.items() if at > oldest_seconds}
+    kept = {key: at for key, at in latest.items() if at > oldest_seconds}
     kept |= {(name, one): now for name, own in active.items() for one in _ENDING if one in own}
     for name, cause in causes.items():
         if Guard.FROZEN in of_host_and_cause(cause, view):
@@ -354,17 +354,22 @@ def next_held(
     return kept
 
 
-def held_permit(
-    name: str, disks: tuple[str, ...], held: Held, topology: Topology, *, is_writer_alone: bool
+def earlier_permit(
+    name: str,
+    disks: tuple[str, ...],
+    latest: LatestGuards,
+    topology: Topology,
+    *,
+    is_writer_alone: bool,
 ) -> Permit:
     """Return what guards that may have ended permit those who began to wait under them."""
     own = [one for one in disks if one in members(topology, name) or one == name]
     stack = own or [name, *members(topology, name)]
     of_disks = (Guard.SPINNING_UP, *((Guard.WRITER_ONLY,) if is_writer_alone else ()))
-    until = [max(held.get((one, guard), -math.inf) for guard in of_disks) for one in stack]
+    until = [max(latest.get((one, guard), -math.inf) for guard in of_disks) for one in stack]
     # Of several disks that are the cause the one that is permitted least counts.
     at_disks = min(until) if own else max(until)
-    at = max(at_disks, held.get((name, Guard.FROZEN), -math.inf))
+    at = max(at_disks, latest.get((name, Guard.FROZEN), -math.inf))
     return Permit(guards.MEANINGS[Guard.FROZEN].min_seconds, at) if at > -math.inf else NO_PERMIT
 
 

@@ -225,7 +225,7 @@ def next_freezes(
     *,
     previous_poll_seconds: float,
     min_seconds: float = 0.0,
-    held: Permit = NO_PERMIT,
+    earlier: Permit = NO_PERMIT,
     sustained_seconds: float = 0.0,
 ) -> DeviceFreezes:
     """Return the state after a poll at `now`.
@@ -233,14 +233,14 @@ def next_freezes(
     `sustained_seconds`: for how long programs have been blocked at nearly each poll, none for long
     in one call (a device at its limit, a swap storm), once that is long enough for a mail; else 0.
     `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
-    shorter wait is counted and no more. `held`: that of guards which end with what they explain.
+    shorter wait is counted and no more. `earlier`: that of guards which end with what they explain.
     """
     programs = next_programs(state.programs, harm, now, previous_poll_seconds)
     counted = list(harm.victims) if sustained_seconds else counted_victims(programs, harm, now)
     harmful = [
         victim
         for victim in counted
-        if victim.max_seconds >= _permitted_seconds(victim, held, min_seconds)
+        if victim.max_seconds >= _permitted_seconds(victim, earlier, min_seconds)
     ]
     is_permitted = not harmful and (bool(counted) or min_seconds > 0.0)
     level = Level.NONE if is_permitted else Level.COUNTED
@@ -272,9 +272,9 @@ def counted_victims(programs: Mapping[str, ProgramTime], harm: Harm, now: float)
     ]
 
 
-def _permitted_seconds(victim: Victim, held: Permit, min_seconds: float) -> float:
+def _permitted_seconds(victim: Victim, earlier: Permit, min_seconds: float) -> float:
     """Return from which length a wait harms, by the guards of now and those that it began under."""
-    return max(min_seconds, held.seconds if held.holds_for(victim.wait) else 0.0)
+    return max(min_seconds, earlier.seconds if earlier.holds_for(victim.wait) else 0.0)
 
 
 def _next_series(

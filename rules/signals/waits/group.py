@@ -111,7 +111,7 @@ class HarmState:
     """When a poll last saw, with its system call, a task that waits for storage."""
     ended_seconds: float = 0.0
     """Their sum."""
-    held: device_facts.Held = field(default_factory=dict)
+    latest_guards: device_facts.LatestGuards = field(default_factory=dict)
     many: ManyWaits = many_waits.NOTHING
     limits: Mapping[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
     """By device, the limits of control groups that make the last victims wait."""
@@ -239,7 +239,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
     began = min((wait.not_before_seconds for own in waits.values() for wait in own), default=now)
-    held = device_facts.next_held(state.held, found.causes, began, view)
+    latest = device_facts.next_guards(state.latest_guards, found.causes, began, view)
     devices = {}
     for name in {*harms, *state.devices, *sustained}:
         of_device, disks = harms.get(name, Harm()), found.disks.get(name, ())
@@ -252,7 +252,9 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
             min_seconds=device_facts.guarded_seconds(
                 name, found.causes.get(name), disks, view, topology, is_writer_alone=is_alone
             ),
-            held=device_facts.held_permit(name, disks, held, topology, is_writer_alone=is_alone),
+            earlier=device_facts.earlier_permit(
+                name, disks, latest, topology, is_writer_alone=is_alone
+            ),
             sustained_seconds=sustained.get(name, 0.0),
         )
         if after != NO_FREEZES:
@@ -274,7 +276,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         queued=found.queued,
         max_queued={name: most for name, most in max_queued.items() if name in devices},
         carried=frozenset(found.carried),
-        held=held,
+        latest_guards=latest,
         many=found.many,
         limits={name: some for name, some in limits.items() if some and name in devices},
         ended_waits=tuple(

@@ -255,7 +255,7 @@ def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:
 
 
 def is_cause_alone(harm: Harm) -> bool:
-    """Whether nobody waits but who causes it."""
+    """Whether only programs wait that cause it."""
     waiting = (*harm.victims, *harm.evidence)
     return bool(waiting) and all(is_of_causes(each.wait, harm.causes) for each in waiting)
 
