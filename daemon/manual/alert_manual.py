@@ -156,7 +156,9 @@ def _situation(here: Here) -> Iterator[str]:
 def _values(series: Series) -> Iterator[str]:
     metric = series.selector.partition("{")[0]
     if not series.samples:
-        yield f"{series.selector}: no such series here (why: iowarden metrics {metric})"
+        # A colon is in names that a rule records: they are no metric of a collector.
+        why = "its rule records none now" if ":" in metric else f"why: iowarden metrics {metric}"
+        yield f"{series.selector}: no such series here ({why})"
     for sample in series.samples[:MAX_SERIES]:
         labels = ", ".join(
             f'{name}="{value}"' for name, value in sample.labels.items() if name not in _HIDDEN
