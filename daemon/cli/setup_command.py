@@ -236,6 +236,8 @@ class _Trial:
         by = f" as user '{self._user.pw_name}'" if self._user else ""
         to = ", ".join(self._settings.mail.to)
         print(f"sending a test mail{by} to {to}:", flush=True)
+        silent = "a server that accepts and is silent is given up after minutes"
+        print(f"({silent}; Ctrl-C ends it now, and nothing is saved)", flush=True)
         accepted = self._is_accepted(mail_command.send_test_mail)
         if accepted:
             print("the server took the test mail; check that it arrives", flush=True)
