@@ -21,6 +21,7 @@ from iowarden.collectors.parsed_text import (
     Tool,
     UnparsedLine,
 )
+from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import event_info
@@ -539,7 +540,7 @@ def _tasks(tries: _Tries) -> Iterator[TextObject]:
 
 def _task_notice(task: TextObject) -> Finding:
     done = task.details.get("done_ratio")
-    share = f", {done:.0%} done" if isinstance(done, float) else ""
+    share = f", {percentage(done)} done" if isinstance(done, float) else ""
     text = f"{task.name}: a task of the controller runs{share}"
     severity = "notice" if task.health is ComponentHealth.BUSY else "info"
     return Finding(severity, "ControllerTaskRunning", task.name, text)

@@ -62,6 +62,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             findings += _of_logs(logs_alone, told)
             findings += _of_errors(error_logs.parse_ata_errors(piece), told)
             findings += _scan_halted(told)
+            findings += _worn_out(told)
             findings += _failure_test(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
@@ -149,6 +150,24 @@ def _asleep(refused: smartctl_refusal.SmartRefusal) -> Finding:
     name = (known and (known.serial or known.model)) or "drive"
     text = f"{name} was not checked: it sleeps, and smartctl was not to wake it"
     return Finding("info", "DiskAsleep", name, text)
+
+
+def _worn_out(drive: Drive) -> Iterator[Finding]:
+    """Yield attributes of wear at their end, of a drive whose model is not in the text.
+
+    Which of them count down is known by model only; at 1 or 0 each that does is worn out.
+    """
+    if drive.model or drive.family:
+        return
+    for each in drive.attributes:
+        if each.value is not None and each.value <= 1 and _WEAR.search(each.name):
+            name = drive.serial or "drive"
+            text = f"{name}: {each.name} (attribute {each.id}) is at its end, {each.value}"
+            yield Finding("warning", "DiskEnduranceUsed", name, text, _WEAR_ADVICE)
+
+
+_WEAR = lazy_pattern(r"(?i)wear|life|endur")
+_WEAR_ADVICE = "What that means depends on its model: smartctl -x DEVICE"
 
 
 def _scan_halted(drive: Drive) -> tuple[Finding, ...]:

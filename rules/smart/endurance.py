@@ -74,24 +74,9 @@ def used_ratio(drive: Drive) -> float | None:
     family = drive.family
     if not family:  # an older drive database
         family = next((name for model, name in _MODELS if model.match(drive.model)), "")
-    if not family and not drive.model:  # a part of a report that does not name the drive
-        return max(_worn_out(drive), default=None)
     if not family or drive.rotation_rpm:
         return None
     return max(_used_percents(drive, family), default=None)
-
-
-def _worn_out(drive: Drive) -> Iterator[float]:
-    """Yield the used share by attributes that are listed for a family, where hardly any is left."""
-    names = frozenset().union(*(names for _, names in _COUNTS_DOWN))
-    for attribute in drive.attributes:
-        value = attribute.value
-        if (attribute.id, attribute.name) in names and value is not None and value <= LEFT_PERCENT:
-            yield (FULL_PERCENT - value) / FULL_PERCENT
-
-
-LEFT_PERCENT = 10
-"""Of a drive whose family is not known, more than this shows nothing: it may be another number."""
 
 
 def _used_percents(drive: Drive, family: str) -> Iterator[float]:
