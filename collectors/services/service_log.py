@@ -101,11 +101,12 @@ def parse_service_log(text: str) -> Parsed:
         )
         for each in reports or ():
             faults.take(each)
-        others += not reports  # no event, as 'Device: /dev/sda, opened'
         # All messages of smartd about a device are known; of others only those about trouble.
         is_of_disk = program == "smartd" and smartd_messages.is_of_device(message)
         is_trouble = program != "systemd" and _TROUBLE.search(message) is not None
-        if reports is None and (is_of_disk or is_trouble):
+        is_unknown = reports is None and (is_of_disk or is_trouble)
+        others += not (reports or is_unknown)  # no event, as 'Device: /dev/sda, opened'
+        if is_unknown:
             unparsed.append(UnparsedLine(f"not recognized, from {program}", line, at))
     if not count:
         unparsed = [UnparsedLine(_EXPECTED)]

@@ -290,12 +290,13 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     before = [each for each in found.controllers if each.name not in known]
     adapters = tries.take(_ADAPTERS, megacli.parse_adapters) if _ADAPTERS in tries.outputs else {}
     counted = {f"megaraid c{number}": each.counts for number, each in (adapters or {}).items()}
+    tasks = [*_tasks(tries)]
     logged = tries.take(_DEVICE_LOG, arcconf_status.parse_device_log) if _is_log(tries) else None
     return replace(
         found,
         objects=(
             *found.objects,
-            *_tasks(tries),
+            *tasks,
             *(_counts(*each) for each in counted.items() if each[1]),
             *_logged_disks(logged),
         ),
@@ -303,7 +304,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
             *found.findings,
             *(f for each in counted.items() for f in _count_faults(*each)),
             *_log_faults(logged),
-            *(_task_notice(each) for each in _tasks(tries)),
+            *map(_task_notice, tasks),
         ),
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(LocatedEvent, events)),

@@ -123,7 +123,7 @@ def test_what_smartd_reports_of_a_disk_in_unknown_words_is_not_well(message: str
     text = f"Jan 12 03:25:01 nas smartd[712]: Device: /dev/sda [SAT], {message}\n"
     explained = read(text)
     assert explained.status == 2
-    assert len(explained.unparsed) == 1
+    assert (len(explained.unparsed), explained.lines_other) == (1, 0)
 
 
 def test_a_line_of_a_service_without_a_fault_is_no_event() -> None:
