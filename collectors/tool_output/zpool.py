@@ -173,7 +173,7 @@ _TABLE = lazy_pattern(
 
 _LIST_HEADING = lazy_pattern(r"[ \t]*NAME[ \t]+SIZE[ \t]+ALLOC[ \t]+FREE[ \t]+.*")
 _PERCENT = lazy_pattern(r"(?P<percent>\d{1,3})%", re.ASCII)
-_FULL, _FULL_BUT_AMPLE = (90, 80), (96, 90)
+FULL, FULL_BUT_AMPLE = (90, 80), (96, 90)
 """Percent used above which a pool is critical, and a warning; as in rules/zfs.yaml."""
 _SPACE_ADVICE = (
     "What uses the space: zfs list -o space -r POOL. Snapshots keep what was deleted: zfs list -t"
@@ -234,7 +234,7 @@ def _of_row(row: Mapping[str, str]) -> list[Finding]:
     percent = _PERCENT.fullmatch(row.get("CAP", ""))
     used = int(percent["percent"]) if percent is not None else 0
     is_ample = (size_bytes(row.get("FREE", "")) or 0.0) >= AMPLE_BYTES
-    critical, warning = _FULL_BUT_AMPLE if is_ample else _FULL
+    critical, warning = FULL_BUT_AMPLE if is_ample else FULL
     if percent is not None and used > warning:
         severity = "critical" if used > critical else "warning"
         text = f"pool {pool} is {percent[0]} full: writes become slow, then fail"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from support.explained import read
+from support.explained import read, rules
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output import space, zpool
+from iowarden.rules.rulefile.rulefile import Rule
 
 # --- btrfs-progs
 
@@ -448,3 +452,24 @@ def test_a_program_that_shows_no_health_is_named_with_what_does(program: str, te
     with pytest.raises(ParseError, match=f"^'{program}' ") as refused:
         read(text)
     assert "--as" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("alert", "levels"),
+    [
+        ("FilesystemFull", {space.NEARLY_FULL_RATIO, space.FULL_RATIO}),
+        ("ZfsPoolFull", {percent / 100 for percent in (*zpool.FULL, *zpool.FULL_BUT_AMPLE)}),
+    ],
+)
+def test_what_is_full_in_a_text_is_what_the_rules_call_full(alert: str, levels: set[float]) -> None:
+    """The rules are not read for a text; a changed threshold is changed in both."""
+    groups, _ = rules()
+    texts = [
+        rule.expression.text
+        for group in groups
+        for rule in group.rules
+        if isinstance(rule, Rule) and rule.alert == alert
+    ]
+    ratios = {float(n) for text in texts for n in re.findall(r"used_ratio > ([\d.]+)", text)}
+    assert ratios == levels
+    assert all(f">= {space.AMPLE_BYTES:.0e}".replace("+", "") in text for text in texts)

@@ -182,3 +182,14 @@ def test_the_files_for_monitoring_systems_run_commands_that_exist() -> None:
     identifiers = re.findall(r"uuid: (\w+)", texts["iowarden-zabbix.yaml"])
     assert len(set(identifiers)) == len(identifiers)
     assert all(re.fullmatch(r"\w{12}4\w{3}[89ab]\w{15}", each) for each in identifiers)
+
+
+def test_what_has_cleared_and_is_kept_firing_is_not_stated_in_the_present() -> None:
+    """An incident by the time since when all its alerts are cleared; an alert without one too."""
+    text = line_of(
+        alert("DeviceHang", "critical", incident="abc", cleared_seconds=9.0),
+        alert("FilesystemFull", "warning", object="/srv", cleared_seconds=9.0),
+        incidents=(incident("abc", "critical", "sda hangs", cleared_seconds=9.0),),
+    )
+    assert "sda: cleared, was: sda hangs (incident abc)" in text
+    assert "/srv: cleared, was: FilesystemFull of it" in text

@@ -19,7 +19,7 @@ from support.pages import HOST, PlayedService, frozen, printed, rack
 from support.recordings import fixture, recorded
 
 from iowarden.daemon.control.control_socket import ControlCommand
-from iowarden.daemon.control.documents import MailLine
+from iowarden.daemon.control.documents import AlertLine, MailLine
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.control.roles import ACTIONS, QUERIES
 from iowarden.daemon.page import drive, incident, index, script, style
@@ -729,3 +729,11 @@ def test_no_text_of_an_alert_or_incident_is_public_that_others_wrote(
         whole = incident_answers.detail(public, each, ())
         assert whole.members
         assert "SECRET" not in str(whole)
+
+
+def test_an_alert_whose_expression_is_false_is_shown_as_cleared() -> None:
+    """Next to 'cleared 31 s ago' the word 'firing' would contradict."""
+    _, state = index._alert_columns(40.0)["state"]
+    fires = AlertLine("WriteThrottle", "info", "firing")
+    assert state(fires) == "firing"
+    assert state(dataclasses.replace(fires, cleared_seconds=9.0)) == "cleared"
