@@ -64,10 +64,12 @@ def swapping(watched: Watched) -> Iterator[Watched]:
 def test_a_swap_storm_and_the_kill_at_the_limit_that_ends_it_are_one_incident(
     swapping: Watched,
 ) -> None:
-    """The first mail says that memory is swapped, the next who was killed, and at which limit."""
+    """The first mail names the limit, as the guest has memory left; the next who was killed."""
     vm, mail = swapping.vm, swapping.mail
-    wait_for(lambda: mail.naming("Freeze", "memory is swapped"), "a mail of it", MAIL_SECONDS)
-    first = mail.naming("Freeze", "memory is swapped")[0]
+    words = "Freeze", "a memory limit of their control group"
+    wait_for(lambda: mail.naming(*words), "a mail of it", MAIL_SECONDS)
+    first = mail.naming(*words)[0]
+    assert "/sys/fs/cgroup/tables.slice/memory.max" in text_of(first), text_of(first)
     assert "table-" in text_of(first), text_of(first)
     # No more is swapped out: the next page that a program touches is one too many.
     vm.run("systemctl set-property --runtime tables.slice MemorySwapMax=1M")

@@ -282,8 +282,15 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     Its file may be unreadable, or in another namespace. Then it follows from data that hardly
     reach an idle disk while tasks of one unit alone wait for them.
     """
-    if _any_in(tasks, _GROUP_LIMITS) or limits_of(tasks, facts):
-        return True
+    return (
+        _any_in(tasks, _GROUP_LIMITS)
+        or bool(limits_of(tasks, facts))
+        or _are_held_back(tasks, facts)
+    )
+
+
+def _are_held_back(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether data hardly reach an idle disk while tasks of one unit alone wait for them."""
     units = {task.unit for task in tasks}
     has_unit = len(units) == 1 and units != {""}
     return facts.is_idle and has_unit and _is_queued(facts) and _waits_for_writing(tasks)
@@ -295,8 +302,19 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
     One that the group is not at is not the reason, nor is one for another device; a target of
     io.latency only for programs that the kernel delays for one. The innermost come first.
     """
-    limits = (limit for task in tasks for limit in task.limits if _delays(limit, task, facts))
+    tasks = tuple(tasks)
+    limits = [limit for task in tasks for limit in task.limits if _delays(limit, task, facts)]
+    if not limits and _are_held_back(tasks, facts):
+        # In the first seconds a group may have passed nothing on: a request may take as long.
+        limits = [
+            limit for task in tasks for limit in task.limits if _is_of_writes(limit, facts)
+        ]
     return tuple(dict.fromkeys(limits))[:MAX_LIMITS]
+
+
+def _is_of_writes(limit: GroupLimit, facts: DeviceFacts) -> bool:
+    is_rate = bool(limit.device) and not limit.file.endswith(LATENCY)
+    return is_rate and limit.device in facts.rates and any(n[0] == "w" for n in limit.rates)
 
 
 def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:

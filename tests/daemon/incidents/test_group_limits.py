@@ -148,6 +148,20 @@ def test_data_held_back_above_an_idle_disk_are_no_backlog_of_the_host() -> None:
     assert "--include=io.max" in host.machine.host.mails[0].advice
 
 
+def test_a_limit_is_named_before_the_first_request_of_its_group_has_been_passed_on() -> None:
+    """A request of 4 MiB takes 16 s at this limit, which the mail does not wait for."""
+    use = GroupIo(write_bytes_per_second=262_144, largest=4 * MIB)
+    host = limited(f"{SERVICE}/io.max", "8:0 rbps=1048576 wbps=262144\n", use)
+    host.pass_seconds(60, [])
+    use.done = 0.0, 0.0, 0.0, 0.0
+    for _ in range(14):
+        written(host, 65_536, busy_milliseconds=5)
+        host.queued = 220_000_000
+        host.pass_second(reports())
+    assert host.cause() == "own limit"
+    assert [limit.value for limit in host.limits()] == ["rbps=1048576 wbps=262144"]
+
+
 @pytest.mark.parametrize("awake", [0, 8], ids=["at each poll", "but at some"])
 def test_a_unit_at_its_limit_for_ten_minutes_is_mailed_though_no_wait_is_long(awake: int) -> None:
     """Four threads of a report, each in another write at each poll; the disk is hardly used."""
