@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, cast
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
-from iowarden.rules.faults import CAUSES, HARMS, SYMPTOMS, Fault, Layer
+from iowarden.rules.faults import (
+    CAUSES,
+    GONE_OR_FAILED,
+    HARMS,
+    SYMPTOMS,
+    TOO_FEW_MEMBERS,
+    Fault,
+    Layer,
+)
 from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity, device_of
 from iowarden.rules.topology.graph import HOST, layer_of
 
@@ -45,6 +53,8 @@ GIVEN_UP_SECONDS = 600.0
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
+MARKED_FAULTY = "md_disk_failure"
+"""The event of a member that its array gave up, see events.yaml."""
 Key = tuple["Labels", str]
 STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault.STOPPED))
 """Kinds after which nothing on the object works, for as long as they last."""
@@ -121,6 +131,12 @@ class Fact:
     def is_harm(self) -> bool:
         """Whether it is that programs are blocked: that has symptoms of its own."""
         return bool(self.subject) and dict(self.key[0]).get("alertname", "") in HARMS
+
+    @property
+    def is_lost_member(self) -> bool:
+        """Whether a disk is lost to its array: gone, failed, or marked as faulty by it."""
+        is_marked = dict(self.key[0]).get("alertname", "") == MARKED_FAULTY
+        return self.layer is Layer.DISK and (is_marked or self.what.fault in GONE_OR_FAILED)
 
     @property
     def is_mere_symptom(self) -> bool:
@@ -247,10 +263,10 @@ def explained_by(
         able = [cause for cause in causes.near(each) if explains(cause, each, graph)]
         if able:
             # Of what began lately it is the effect, and not of what is gone for days.
-            able.sort(key=lambda cause: cause.before(each))
+            able = sorted(able, key=lambda a: (a.before(each), _was_lost_before(a, each, able)))
             found[each.key] = able[0]
             for other in able[1:]:
-                if _meet(able[0], other, each):
+                if _meet(able[0], other, each) and not _was_lost_before(other, each, able):
                     found.setdefault(other.key, able[0])
     reasons: dict[str, tuple[float, Fact]] = {}
     for each in sorted(every, key=lambda fact: fact.began):
@@ -261,6 +277,20 @@ def explained_by(
         if since <= max(each.began, each.last) + AFTER_SECONDS and cause.layer < each.layer:
             found.setdefault(each.key, cause)
     return {key: _deepest(cause, found) for key, cause in found.items()}
+
+
+def _was_lost_before(disk: Fact, array: Fact, able: Iterable[Fact]) -> bool:
+    """Whether an array is short not of a disk, but of another one that it lost when it became so.
+
+    The array was whole in between: the disk that failed first is not what is to be replaced now.
+    """
+    until = array.began - AFTER_SECONDS
+    if array.what.fault not in TOO_FEW_MEMBERS or max(disk.began, disk.last) >= until:
+        return False
+    return any(
+        other.is_lost_member and other.subject != disk.subject and other.began >= until
+        for other in able
+    )
 
 
 def _meet(first: Fact, second: Fact, upper: Fact) -> bool:

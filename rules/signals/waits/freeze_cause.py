@@ -306,9 +306,7 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
     limits = [limit for task in tasks for limit in task.limits if _delays(limit, task, facts)]
     if not limits and _are_held_back(tasks, facts):
         # In the first seconds a group may have passed nothing on: a request may take as long.
-        limits = [
-            limit for task in tasks for limit in task.limits if _is_of_writes(limit, facts)
-        ]
+        limits = [limit for task in tasks for limit in task.limits if _is_of_writes(limit, facts)]
     return tuple(dict.fromkeys(limits))[:MAX_LIMITS]
 
 

@@ -66,6 +66,39 @@ def test_of_equals_the_first_is_the_cause() -> None:
     assert cause(array, *gone) == "disk b"
 
 
+def marked_faulty(disk: str, since: float) -> Alert:
+    """The kernel's line of a member that its array gives up."""
+    return replace(alert("md_disk_failure", disk, since=since), count=1, last_seconds=since)
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "expected"),
+    [
+        ("md_disk_failure", 998.0, "disk b"),
+        ("DeviceRemoved", 1008.0, "disk b"),
+        ("md_disk_failure", 950.0, "disk a"),
+        ("DiskErrorsIncreased", 998.0, "disk a"),
+    ],
+    ids=["marked as faulty", "unplugged", "long before", "an error of one that is left"],
+)
+def test_an_array_that_was_whole_again_is_short_of_the_disk_that_it_loses_now(
+    name: str, since: float, expected: str
+) -> None:
+    """Another one failed 100 s before and was replaced by a spare."""
+    degraded = alert("MdDegraded", "device md0", since=1000.0)
+    failed = marked_faulty("disk a", 900.0), alert("DeviceRemoved", "disk a", since=900.0)
+    is_line = name == "md_disk_failure"
+    other = marked_faulty("disk b", since) if is_line else alert(name, "disk b", since=since)
+    assert cause(degraded, *failed, other) == expected
+
+
+def test_an_array_is_short_of_the_disk_that_has_failed_until_now() -> None:
+    """Its lines go on for 100 s until the array gives it up, as it does another one meanwhile."""
+    failing = replace(marked_faulty("disk a", 900.0), last_seconds=990.0)
+    degraded = alert("MdDegraded", "device md0", since=1000.0)
+    assert cause(degraded, failing, marked_faulty("disk b", 998.0)) == "disk a"
+
+
 def test_a_chain_of_causes_ends_at_the_deepest() -> None:
     """The adapter is missing, so its disks are, so the array stops, and programs wait."""
     card = alert("ControllerMissing", "adapter host2")
