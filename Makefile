@@ -202,7 +202,7 @@ date:
 test-repo: $(DEB)
 	@packaging/test-repo $(SUITE)
 
-# Two guests at a time: a guest mostly waits. Files under which QEMU ended are tried once more.
+# Two guests at a time: a guest mostly waits. Files whose guest ended or was late are tried once more, alone.
 test-vm: env $(DEB)
 	@packaging/install-system-packages build vm
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm || { \

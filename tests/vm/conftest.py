@@ -18,7 +18,9 @@ _SHOWN = pytest.StashKey[set[int]]()
 """Failures of fixtures: each test that needs one repeats it."""
 
 AGAIN = IMAGES / "again"
-"""The files to try again: QEMU ended under them, and all else passed."""
+"""The files to try again: QEMU ended under them or something took too long; all else passed."""
+MAX_AGAIN = 2
+"""More are not a matter of the machine that emulates the guests."""
 TRY_AGAIN = 7
 """The exit status then; pytest itself uses 0 to 5."""
 
@@ -42,21 +44,26 @@ def pytest_runtest_makereport(
 
 
 def _is_ended(error: BaseException) -> bool:
-    """Whether nothing else went wrong: what several fixtures raise at their end is one group."""
+    """Whether nothing else went wrong: what several fixtures raise at their end is one group.
+
+    An emulated machine may take longer than any limit while the one that emulates it is busy. What
+    is late because of a defect is so the second time as well.
+    """
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_ended, error.exceptions))
-    return isinstance(error, EndedError)
+    return isinstance(error, EndedError | TimeoutError)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End with `TRY_AGAIN` when nothing failed but tests whose QEMU ended, and list their files."""
+    """List what to try again if all that failed may be the fault of a machine: `TRY_AGAIN`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
     AGAIN.unlink(missing_ok=True)
     failed = [*reporter.getreports("failed"), *reporter.getreports("error")]
-    if failed and all("ended" in dict(report.user_properties) for report in failed):
-        files = sorted({report.nodeid.partition("::")[0] for report in failed})
+    files = sorted({report.nodeid.partition("::")[0] for report in failed})
+    is_of_machine = all("ended" in dict(report.user_properties) for report in failed)
+    if 0 < len(files) <= MAX_AGAIN and is_of_machine:
         AGAIN.write_text("\n".join(files) + "\n")
         session.exitstatus = TRY_AGAIN
 

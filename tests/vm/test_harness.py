@@ -37,15 +37,18 @@ def test_a_release_that_is_no_guest_is_refused(tmp_path: Path) -> None:
     assert build.stderr == "SUITE: expected bookworm or trixie, got 'bulseye'\n"
 
 
+@pytest.mark.parametrize(
+    "error", ["EndedError('QEMU ended with -11: ')", "TimeoutError('expected a mail, got nothing')"]
+)
 @pytest.mark.parametrize(("other", "status", "again"), [("", 7, "test_it.py\n"), ("no", 1, None)])
-def test_files_under_which_qemu_ended_are_listed_unless_anything_else_failed(
-    tmp_path: Path, other: str, status: int, again: str | None
+def test_files_whose_machine_ended_or_was_late_are_listed_unless_anything_else_failed(
+    tmp_path: Path, error: str, other: str, status: int, again: str | None
 ) -> None:
     """The defects of an emulator must not decide whether a change passes; any others must."""
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "from vm.harness import EndedError\n"
-        "def end():\n    raise EndedError('QEMU ended with -11: ')\n"
+        f"def end():\n    raise {error}\n"
         "@pytest.fixture(scope='module')\ndef service():\n    yield\n    end()\n"
         "@pytest.fixture(scope='module')\ndef disk(service):\n    yield\n    end()\n"
         "def test_ended():\n    end()\n"
