@@ -415,6 +415,8 @@ SUMS_UP = frozenset({"ControllerImpaired"})
 it."""
 SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
 """Shipped alerts about missing members of an array."""
+OF_MEMBERS = frozenset({"MdMemberFaulty"})
+"""Shipped alerts about a member that failed: a spare may have taken its place since."""
 TIMED = frozenset({"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 

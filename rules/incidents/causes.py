@@ -282,10 +282,12 @@ def explained_by(
 def _was_lost_before(disk: Fact, array: Fact, able: Iterable[Fact]) -> bool:
     """Whether an array is short not of a disk, but of another one that it lost when it became so.
 
-    The array was whole in between: the disk that failed first is not what is to be replaced now.
+    The array was whole in between: the disk that failed first is not what is to be replaced now. A
+    disk that is still away is, as far as is known: a raid6 loses two one after the other.
     """
     until = array.began - AFTER_SECONDS
-    if array.what.fault not in TOO_FEW_MEMBERS or max(disk.began, disk.last) >= until:
+    is_older = disk.event and max(disk.began, disk.last) < until
+    if array.what.fault not in TOO_FEW_MEMBERS or not is_older:
         return False
     return any(
         other.is_lost_member and other.subject != disk.subject and other.began >= until

@@ -10,6 +10,7 @@ from iowarden.rules.faults import (
     BLOCKS_PROGRAMS,
     CAUSES,
     GONE_OR_FAILED,
+    OF_MEMBERS,
     TOO_FEW_MEMBERS,
     WINDOWED,
     Fault,
@@ -163,6 +164,7 @@ class Targets:
             if m.subject in self._subjects
             and m.what.fault in TOO_FEW_MEMBERS
             and m.layer >= Layer.VOLUME
+            and dict(key[0]).get("alertname") not in OF_MEMBERS
         }
         """Arrays with missing members, and their alert."""
         self._before = _ended_paths(incidents, graph.all_maps())

@@ -303,7 +303,9 @@ def _about(
     number = own.get("id", "")
     shown = []
     for key, value in own.items():
-        if key in _NOT_SHOWN or key in without or value in names or not value:
+        # 'state, md0: faulty' would be about the array: a member is always named.
+        is_repeated = value in names and key != "member"
+        if key in _NOT_SHOWN or key in without or is_repeated or not value:
             continue
         text = safe_name(value) if key in _PLAIN else f"{key} {safe_name(value)}"
         text = _IN_TEXT.get((key, value), text)

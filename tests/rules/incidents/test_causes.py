@@ -86,10 +86,9 @@ def test_an_array_that_was_whole_again_is_short_of_the_disk_that_it_loses_now(
 ) -> None:
     """Another one failed 100 s before and was replaced by a spare."""
     degraded = alert("MdDegraded", "device md0", since=1000.0)
-    failed = marked_faulty("disk a", 900.0), alert("DeviceRemoved", "disk a", since=900.0)
     is_line = name == "md_disk_failure"
     other = marked_faulty("disk b", since) if is_line else alert(name, "disk b", since=since)
-    assert cause(degraded, *failed, other) == expected
+    assert cause(degraded, marked_faulty("disk a", 900.0), other) == expected
 
 
 def test_an_array_is_short_of_the_disk_that_has_failed_until_now() -> None:
