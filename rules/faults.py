@@ -107,7 +107,8 @@ UNREADABLE_SECTORS = frozenset(
 )
 """Events of sectors that stay unreadable when the disk answers again."""
 WRONG_CONTENT = frozenset(
-    "fs_checksum_error fs_checksum_corrected fs_errors_remembered dm_checksum_error".split()
+    "fs_checksum_error fs_checksum_corrected fs_corruption fs_errors_remembered"
+    " dm_checksum_error".split()
 )
 """Events of content that was wrong on a medium: a copy that was right does not repair the medium.
 A file system remembers its errors until it is checked."""
@@ -363,14 +364,14 @@ EVENTS = _table(
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
     # what follows an error of the device: requests that were refused, pages that were not written
     _all("lost_write", Fault.LOST, _F),
-    _all("fs_no_space", Fault.FULL, _F),
+    _all("fs_no_space fs_stopped_full", Fault.FULL, _F),
     _all("fs_device_missing", Fault.GONE, _F),
     _all("pool_suspended zfs_panic", Fault.SUSPENDED, _R),
     _all("swap_read_error", Fault.FAILED, _F),
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),
     _all("block_offline scsi_rejected", Fault.RESETS, _D),
-    _all("fs_checksum_error fs_checksum_corrected", Fault.ERRORS, _F),
+    _all("fs_checksum_error fs_checksum_corrected fs_corruption", Fault.ERRORS, _F),
     _all("block_beyond_end 3ware_drive_inserted", Fault.ERRORS, _D),
     _all("md_super_error", Fault.SUPERBLOCK, _R),
     _all("md_failed", Fault.STOPPED, _R),

@@ -27,6 +27,8 @@ _ANY = rf"(?i:btrfs)(?: \w+)?:?(?: error)?(?: {DEVICE})?"
 _DISK = r"(?:/dev/)?(?!mirror\b)(?P<device>[a-z][^\s,;()]*)"
 ROWS = (
     # a transaction was aborted, whatever its function is called: 'qgroup_account_snapshot'
+    (rf"BTRFS: error {DEVICE} in \w+:\d+: errno=-(?:28|122)\b", "fs_stopped_full"),
+    (rf"BTRFS: error {DEVICE} in \w+:\d+: errno=-117\b", "fs_corruption"),
     (rf"BTRFS: error {DEVICE} in \w+:\d+: errno=", "fs_error"),
     (
         (
@@ -71,6 +73,10 @@ ROWS = (
         ),
         "fs_error",
     ),
+    # fs/btrfs/tree-checker.c: the checksum was right, so memory or software damaged it before.
+    (rf"(?i:btrfs) (?:error|critical) {DEVICE}: .*corrupt (?:leaf|node)\b", "fs_corruption"),
+    # fs/btrfs/transaction.c, cleanup_transaction: it is read-only from the abort on
+    (rf"{_SYSTEM}: Skipping commit of aborted transaction", "fs_readonly"),
     (
         (
             rf"(?i:btrfs) (?:warning|error|critical) {DEVICE}: "

@@ -290,9 +290,9 @@ _FILE_SYSTEM: Rows = (
         r"|Error .* writ.* data|page discard (?:on (?:page|folio)|unable)"), "lost_write"),
     (r"Remounting filesystem read-only|forced readonly", "fs_readonly"),
     ((r"(?i)checksum (?:error|invalid|verify|mismatch)|CRC (?:error|failure|mismatch)"
-        r"|Metadata \w+ detected"
-     r"|corrupt (?:leaf|node)|is corrupted|bad tree block"
-     r"|found .*corruption"), "fs_checksum_error"),
+        r"|Metadata CRC detected|bad tree block"), "fs_checksum_error"),
+    (r"(?i)Metadata \w+ detected|corrupt (?:leaf|node)|is corrupted|found .*corruption",
+     "fs_corruption"),
     (r"run (?:xfs_repair|fsck)|stop checkpoint|access invalid blkaddr", "fs_error"),
     (r"^BTRFS panic\b", "fs_error"),
     (_REQUESTED, HARMLESS),

@@ -6,6 +6,13 @@ _DEVICE = r"(?P<device>[\w!/.-]+)"
 _FAULT = "(?!rem|couldn't mount because of unsupported)"
 """Old ext2: neither what it did then, nor that it is not the driver of this file system."""
 ROWS: tuple[tuple[str, str], ...] = (
+    # fs/ext4/super.c, ext4_decode_error: the names of EFSBADCRC, EFSCORRUPTED and ENOSPC
+    (
+        rf"EXT\d-fs error \(device {_DEVICE}\) in \w+:\d+: Filesystem failed CRC",
+        "fs_checksum_error",
+    ),
+    (rf"EXT\d-fs error \(device {_DEVICE}\) in \w+:\d+: Corrupt filesystem", "fs_corruption"),
+    (rf"EXT\d-fs error \(device {_DEVICE}\) in \w+:\d+: error 28\b", "fs_stopped_full"),
     (
         rf"EXT\d-fs (?:(?:error|abort) \(device |\((?=\S+\): error: {_FAULT})){_DEVICE}\)",
         "fs_error",

@@ -115,6 +115,8 @@ KINDS = {
     # file systems
     "fs_error": "a file system detected an error of the disk or of its own structures",
     "fs_checksum_error": "data or metadata on the disk do not match their checksum",
+    "fs_corruption": "metadata on the disk are inconsistent, their checksum is not the reason",
+    "fs_stopped_full": "a file system stopped writing: no space was left for its own metadata",
     "fs_errors_remembered": "a file system has recorded errors from earlier",
     "fs_not_unmounted": "a file system was not unmounted before, and has not been checked since",
     "fs_readonly": "a file system became read-only",

@@ -306,7 +306,16 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_shutdown",
         ),
         (r"xfs_force_shutdown\((?P<device>\w+),", "fs_shutdown"),
-        (rf"XFS \({_DEVICE}\): .*(?:CRC error|[Cc]orruption|corrupt)", "fs_checksum_error"),
+        (rf"XFS \({_DEVICE}\): .*CRC error", "fs_checksum_error"),
+        # libxfs/xfs_da_btree.c and others: a verifier that is not of the checksum, EFSCORRUPTED
+        (rf"XFS \({_DEVICE}\): .*[Cc]orrupt", "fs_corruption"),
+        (
+            (
+                rf"XFS \({_DEVICE}\): .*(?:I/O [Ee]rror|IO [Ee]rror).* at daddr "
+                r"0x(?P<sector_hex>[0-9a-f]{1,16}) len (?P<sectors>\d{1,10}) error 117\b"
+            ),
+            "fs_corruption",
+        ),
         (
             (
                 rf"XFS \({_DEVICE}\): .*(?:I/O [Ee]rror|IO [Ee]rror).* at daddr "
@@ -322,7 +331,8 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_error",
         ),
         # 74: a checksum, 117: a structure; 22: another file system. fs/xfs/xfs_mount.c, xfs_readsb.
-        (rf"XFS \({_DEVICE}\): SB validate failed with error -(?:5|74|117)\b", "fs_error"),
+        (rf"XFS \({_DEVICE}\): SB validate failed with error -117\b", "fs_corruption"),
+        (rf"XFS \({_DEVICE}\): SB validate failed with error -(?:5|74)\b", "fs_error"),
         (
             (
                 rf"XFS \({_DEVICE}\): .*(?:I/O error|IO error|returned error|[Ii]nternal error"

@@ -71,7 +71,7 @@ NAMELESS = frozenset({"dm_pool_full", "dm_snapshot_invalid", "md_super_error"})
 drivers/md/dm-snap.c, __invalidate_snapshot;
 drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
-FULL = frozenset({"fs_no_space"})
+FULL = frozenset({"fs_no_space", "fs_stopped_full"})
 """Events of a full file system, not of the disk below it."""
 OF_DEVICE = frozenset({"buffer_io_error", "swap_read_error", "swap_write_error"})
 """Events of a device, whatever is on it: swap, or a program that reads it."""

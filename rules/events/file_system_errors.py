@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_state import EventGroup
 
 _STOPPED = frozenset({"fs_readonly", "fs_shutdown"})
-_ERRORS = _STOPPED | {"fs_error", "fs_checksum_error", "fs_errors_remembered", "lost_write"}
+_ERRORS = _STOPPED | {
+    *("fs_error", "fs_checksum_error", "fs_corruption", "fs_errors_remembered", "lost_write")
+}
 _ABORTED = re.compile(r"aborted journal|Aborting journal|Journal has aborted|stop checkpoint")
 
 

@@ -291,6 +291,20 @@ EXAMPLES = {
         "BTRFS warning (device sdb1): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2",
         "XFS (sdb1): Metadata CRC error detected at xfs_agi_read_verify+0x5e/0x110, block 0x2",
     ),
+    "fs_corruption": (
+        "XFS (sdb1): Metadata corruption detected at xfs_agf_read_verify+0x5e/0x110, block 0x1",
+        "XFS (sdb1): First 128 bytes of corrupted metadata buffer:",
+        'XFS (sdb1): metadata I/O error in "xfs_read_agf+0x8e" at daddr 0x1 len 1 error 117',
+        "XFS (sdb1): SB validate failed with error -117.",
+        "BTRFS critical (device sdb1): corrupt leaf: root=5 block=30408704 slot=0, bad key order",
+        "BTRFS: error (device sdb1) in btrfs_finish_ordered_io:3061: errno=-117 corrupted",
+        "EXT4-fs error (device sdb1) in ext4_free_inode:362: Corrupt filesystem",
+    ),
+    "fs_stopped_full": (
+        "BTRFS: error (device sdb1: state A) in run_delayed:2151: errno=-28 No space left",
+        "BTRFS: error (device sdb1) in cleanup_transaction:1992: errno=-122 Quota exceeded",
+        "EXT4-fs error (device sdb1) in ext4_dirty_inode:5982: error 28",
+    ),
     "fs_errors_remembered": (
         "EXT4-fs (sdb1): error count since last fsck: 4",
         "EXT4-fs (sdb1): warning: mounting fs with errors, running e2fsck is recommended",
@@ -298,6 +312,7 @@ EXAMPLES = {
     "fs_readonly": (
         "EXT4-fs (sdb1): Remounting filesystem read-only",
         "BTRFS info (device sdb1): forced readonly",
+        "BTRFS warning (device sdb1: state EA): Skipping commit of aborted transaction.",
     ),
     "fs_no_space": (
         "EXT4-fs (sdb1): Delayed block allocation failed for inode 12 with error 28",
