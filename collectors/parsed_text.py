@@ -165,6 +165,15 @@ DF_HEADINGS = (
     r"|System plików|Файл\.система"
 )
 """The first column of df, as GNU coreutils translates it."""
+MEMINFO_ROWS = (
+    r"Mem(?:Total|Free|Available)|Buffers|(?:Swap)?Cached|(?:Ina|A)ctive(?:\((?:anon|file)\))?"
+    r"|Unevictable|Mlocked|(?:High|Low)(?:Total|Free)|Swap(?:Total|Free)|Zswap(?:ped)?|Dirty"
+    r"|Writeback(?:Tmp)?|AnonPages|Mapped|Shmem|KReclaimable|Slab|SReclaimable|SUnreclaim"
+    r"|KernelStack|PageTables|SecPageTables|NFS_Unstable|Bounce|CommitLimit|Committed_AS"
+    r"|Vmalloc(?:Total|Used|Chunk)|Percpu|HardwareCorrupted|(?:Anon|Shmem|File)HugePages"
+    r"|(?:Shmem|File)PmdMapped|Cma(?:Total|Free)|Unaccepted|Balloon|Hugetlb|DirectMap\w{1,4}"
+)
+"""Source: kernel, fs/proc/meminfo.c, meminfo_proc_show; arch/x86/mm/pat/set_memory.c."""
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
@@ -212,7 +221,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
         Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
         Tool.LVS: r"^[ \t]*(?:LV|VG|PV)[ \t](?:.*[ \t])?Attr[ \t]",
-        Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
+        # Each row: a paste may begin anywhere in it, and another output may follow.
+        Tool.MEMINFO: rf"^(?:{MEMINFO_ROWS}):[ \t]+\d{{1,20}} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",
         Tool.DUMPE2FS: r"^(?:dumpe2fs|tune2fs) \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",

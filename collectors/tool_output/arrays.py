@@ -130,7 +130,8 @@ _MDSTAT_FAULT = lazy_pattern(
 )
 """In the text of an array: a member failed, a slot has none, or it is inactive."""
 _BELOW = lazy_pattern(
-    r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
+    r"[0-9]{1,20} blocks\b|\[[0-9]{1,4}/[0-9]{1,4}\] \[|\[[=>.]{5,40}\]|bitmap: "
+    r"|(?:resync|recovery|reshape|check) {0,9}="
 )
 _MAIL = lazy_pattern(
     r"Faithfully yours, etc\.|P\.S\. The /proc/mdstat file currently contains the following:"

@@ -73,21 +73,42 @@ def session(content: bytes) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text without a mail's marks of quotation, and the quoted lines that it broke."""
-    lines = text.split("\n")
-    filled = [line for line in lines if line.strip()]
-    marked = sum(line.startswith(">") for line in filled)
-    if not filled[0].startswith(">") or marked < _MIN_QUOTED * len(filled):
-        return text
+    """Return a text without a mail's marks of quotation, and the quoted lines that it broke.
+
+    A mail that is quoted in a mail has two marks, and the words between both have one.
+    """
+    for _ in range(MAX_QUOTATIONS):
+        lines = text.split("\n")
+        filled = [line for line in lines if line.strip()]
+        marked = sum(line.startswith(">") for line in filled)
+        if not marked or marked < _MIN_QUOTED * len(filled):
+            break
+        first = next(at for at, line in enumerate(lines) if line.startswith(">"))
+        head = "\n".join(lines[:first]).strip()
+        if head and not _ATTRIBUTION.fullmatch(head):
+            break
+        lines[:first] = [""] * first
+        _join_rests(lines)
+        text = _QUOTED.sub("", "\n".join(lines))
+    return text
+
+
+def _join_rests(lines: list[str]) -> None:
+    """Join the rests of quoted lines that were too long: they are below it, without a mark."""
     quoted = rests = 0
     for at, line in enumerate(lines):
         if line.startswith(">"):
             quoted, rests = at, 0
-        elif line.strip() and rests < MAX_RESTS:
-            # A quoted line that was too long has its rest below it, without a mark.
+        elif line.strip() and rests < MAX_RESTS and lines[quoted].strip("> "):
             lines[quoted], lines[at] = f"{lines[quoted]} {line.strip()}", ""
             rests += 1
-    return re.sub(r"^> ?", "", "\n".join(lines), flags=re.MULTILINE)
+
+
+MAX_QUOTATIONS = 8
+"""Of a mail in a mail."""
+_QUOTED = lazy_pattern(r"^> ?", re.MULTILINE)
+_ATTRIBUTION = lazy_pattern(r"[^\n]{1,200}(?:\n[^\n]{1,200}){0,2}:")
+"""'On Monday, NAME wrote:' in any language, up to three lines."""
 
 
 def without_commands(text: str) -> str:
@@ -111,7 +132,7 @@ _PROGRAMS: Mapping[str, Tool] = {
 """Programs and files of '/proc', in lower case."""
 _NAMES = "|".join(map(re.escape, _PROGRAMS))
 _COMMAND = lazy_pattern(
-    r"^(?:[^\n#$%>\u276f➜]{0,60}[#$%>\u276f➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?"
+    r"^(?!BTRFS )(?:[^\n#$%>\u276f➜]{0,60}[#$%>\u276f➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?"
     r"(?:sudo (?:-\w+ )?)?"
     rf"(?:cat )?(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?![\w-])[^\n]*"
     rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d|\|"
@@ -119,7 +140,7 @@ _COMMAND = lazy_pattern(
     re.MULTILINE | re.IGNORECASE,
 )
 """A command with any prompt before it, or none; without one only as it is typed: 'nvme nvme0: ...'
-is a line of the kernel, 'smartctl 7.3 ...' one of smartctl.
+and 'BTRFS info ...' are lines of the kernel, 'smartctl 7.3 ...' one of smartctl.
 """
 
 

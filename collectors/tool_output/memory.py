@@ -10,6 +10,7 @@ Limits: a text has no sysctl. Defaults of dirty_background_ratio and dirty_ratio
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -27,6 +28,7 @@ _RATIO = 0.20
 _NEAR = 0.95
 _PAGE_BYTES = 4096
 _PAIR = lazy_pattern(r"^(nr_\w{1,40}) (\d{1,20})$", re.MULTILINE | re.ASCII)
+_ROW = lazy_pattern(r"HugePages_\w{1,9}: \d{1,20}|[\w()]{2,40}: \d{1,20} kB", re.ASCII)
 _HEADER = lazy_pattern(r"r b (?:w )?swpd free .*\bbi bo\b.*")
 _TITLE = lazy_pattern(r"procs .*memory.*|-{2,}.*")
 _NUMBERS = lazy_pattern(
@@ -44,21 +46,27 @@ _ADVICE = (
 def parse_memory(text: str) -> Parsed:
     """Parse '/proc/meminfo'."""
     # Web forms and mails strip or add blanks; the file has one number in each line.
-    lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    lines = "".join(f"{' '.join(line.split())}\n" for line in text.rstrip().split("\n"))
+    *_, last = lines.splitlines()
+    unread: tuple[UnparsedLine, ...] = ()
+    if not _ROW.fullmatch(last):
+        lines = lines.removesuffix(f"{last}\n")
+        unread = (UnparsedLine("'/proc/meminfo': its last row is cut", last),)
     try:
         info = parse_meminfo(lines)
     except ParseError as error:
-        return Parsed(Tool.MEMINFO, unparsed=(UnparsedLine(str(error)),))
+        return Parsed(Tool.MEMINFO, unparsed=(*unread, UnparsedLine(str(error))))
     base = _dirtyable_bytes(info)
     background, limit = base * _BACKGROUND_RATIO, base * _RATIO
     unwritten = info.dirty_bytes + info.writeback_bytes + (info.unstable_bytes or 0)
-    return _compared(
+    told = _compared(
         Tool.MEMINFO,
         "/proc/meminfo",
         unwritten,
         (background, limit),
         f"with the default ratios of 10 and 20 % of {size(base)} free memory and cache",
     )
+    return replace(told, unparsed=unread)
 
 
 def _dirtyable_bytes(info: Meminfo) -> float:

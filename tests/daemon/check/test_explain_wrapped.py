@@ -181,3 +181,29 @@ def test_each_prefix_of_a_json_closes_to_a_json() -> None:
             assert set(json.loads(rest)) <= set(REPORT)
     assert closed(text) == ""
     assert closed("[" * 100_000) == ""
+
+
+MDSTAT = """\
+Personalities : [raid6] [raid5] [raid4]
+md0 : active raid5 sde1[4] sdd1[2] sdc1[1](F) sdb1[0]
+      8790402048 blocks super 1.2 level 5, 512k chunk, algorithm 2
+[4/3] [U_UU]
+      bitmap: 3/22 pages [12KB], 65536KB chunk
+
+unused devices: <none>
+"""
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("head", ["", "On 3 Jun, Max M. wrote:\n", "Am 3.6. um\nX:\n\n"])
+def test_a_mail_that_is_quoted_in_a_mail_has_a_mark_for_each(depth: int, head: str) -> None:
+    """The words between both mails have fewer marks than the text that they are about."""
+    lines = [f"{'> ' * depth}{line}".rstrip() for line in MDSTAT.split("\n")]
+    told = read("\n".join([f"{head}{lines[0]}", *lines[1:], ">", "> Which one is it?"]))
+    assert {each.name: each.state for each in told.objects}["sdc1"] == "failed"
+    assert told.status == 1
+
+
+def test_a_mail_in_which_little_is_quoted_is_read_as_it_is() -> None:
+    """'>' also begins a line of a shell: its text is that of the command."""
+    assert read(f"> cat /proc/mdstat\n{MDSTAT}").status == 1
