@@ -304,7 +304,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
             *found.findings,
             *(f for each in counted.items() for f in _count_faults(*each)),
             *_log_faults(logged),
-            *map(_task_notice, tasks),
+            *(_task_notice(task) for task in tasks if task.health is ComponentHealth.BUSY),
         ),
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(LocatedEvent, events)),
@@ -329,13 +329,22 @@ def _refusal(kind: Tool, tries: _Tries) -> UnparsedLine:
         return UnparsedLine(f"{kind}: its JSON is cut or damaged; pass all of it")
     if len(reasons) == 1:
         return UnparsedLine(reasons[0])
-    lines = [line.strip() for line in tries.text.splitlines() if line.strip(" \t=-")]
+    lines = [
+        line.strip()
+        for line in tries.text.splitlines()
+        if line.strip(" \t=-") and not _HEAD.match(line)
+    ]
     told = next((line for line in lines if _TROUBLE.search(line)), (lines or [""])[0])
     return UnparsedLine(
         f"{kind}: expected the output of a command that is read, got {output.excerpt(told)!r}"
     )
 
 
+_HEAD = lazy_pattern(
+    r"[ \t]*(?:CLI Version|Operating system|Controller|Status|Description) = |Controllers found:"
+    r"|[ \t]*(?:Ctrl_Prop|Controller Properties)\b",
+)
+"""What each answer of storcli and arcconf begins with: it does not tell what it is about."""
 _TROUBLE = lazy_pattern(
     r"\b(?:fail\w*|error|denied|invalid|not found|unable|refused|offline|degraded)\b", re.IGNORECASE
 )
@@ -391,6 +400,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         )
         progress = tries.take("storcli show rebuild", storcli.parse_progress)
         patrol = tries.take("storcli /cN show patrolread", storcli.parse_patrol_read)
+        check = tries.take("storcli /cN show cc", storcli.parse_consistency_check)
         one = replace(found[0], disks=found[0].disks or tuple(disks) or tuple(members))
         one = storcli_disks.with_details(one, disks)
         arrays = (
@@ -402,7 +412,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         one = replace(one, arrays=_once(arrays))
         one = storcli_volumes.with_volumes(one, volumes or {})
         one = storcli.with_progress(one, progress or ())
-        sensors = (*one.sensors, *(() if patrol is None else (patrol,)))
+        sensors = (*one.sensors, *filter(None, (patrol, check)))
         battery = tries.take("storcli /cN/cv show all", storcli.parse_battery)
         one = replace(one, batteries=one.batteries or ((battery,) if battery else ()))
         found = [replace(one, sensors=sensors, read_errors=(*one.read_errors, *errors))]
@@ -543,8 +553,7 @@ def _task_notice(task: TextObject) -> Finding:
     done = task.details.get("done_ratio")
     share = f", {percentage(done)} done" if isinstance(done, float) else ""
     text = f"{task.name}: a task of the controller runs{share}"
-    severity = "notice" if task.health is ComponentHealth.BUSY else "info"
-    return Finding(severity, "ControllerTaskRunning", task.name, text)
+    return Finding("notice", "ControllerTaskRunning", task.name, text)
 
 
 def _is_log(tries: _Tries) -> bool:
@@ -596,7 +605,21 @@ _INACCESSIBLE = lazy_pattern(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", 
 
 def _ssacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     found = tries.take("ssacli ctrl all show config detail", ssacli.parse_controllers)
-    return [each.controller for each in found or ()]
+    return [_once_in_slot(each.controller, found or ()) for each in found or ()]
+
+
+def _once_in_slot(controller: Controller, found: Iterable[ssacli.FoundController]) -> Controller:
+    """Return a controller under the name of an earlier one in its slot: outputs of one host.
+
+    'ld all show' and 'pd all show' each begin with it. With another serial number it is another
+    host's; the two controllers of a chassis have one name indeed.
+    """
+    slot, _, number = controller.name.partition(" #")
+    first = next(each.controller for each in found if each.controller.name == slot)
+    is_other = controller.serial and first.serial and controller.serial != first.serial
+    if not number or is_other or not slot.startswith("hp slot "):
+        return controller
+    return replace(controller, name=slot)
 
 
 def _cciss(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:

@@ -188,6 +188,9 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
     "raid.megaraid.storcli.parse_patrol_read": (
         _storcli({"Controller Properties": [{"Ctrl_Prop": "PR Current State", "Value": "Active"}]}),
     ),
+    "raid.megaraid.storcli.parse_consistency_check": (
+        _storcli({"Controller Properties": [{"Ctrl_Prop": "CC Current State", "Value": "Active"}]}),
+    ),
     "raid.megaraid.storcli_volumes.parse_topology": (storcli_texts.TEXT,),
     "raid.mpt.sasircu.parse_display": (printed.HEALTHY["sas2ircu"]["display"],),
     "raid.megaraid.storcli_volumes.parse_foreign": (

@@ -405,12 +405,21 @@ def with_progress(controller: Controller, progress: Iterable[StorcliProgress]) -
 
 def parse_patrol_read(text: str) -> Sensor:
     """Parse the state of 'show patrolread'. Errors: ParseError."""
+    return _scheduled(text, "patrol read", "PR Current State", "patrolread")
+
+
+def parse_consistency_check(text: str) -> Sensor:
+    """Parse the state of the scheduled check, of '/cN show cc'. Errors: ParseError."""
+    return _scheduled(text, "consistency check", "CC Current State", "cc")
+
+
+def _scheduled(text: str, name: str, wanted: str, command: str) -> Sensor:
     answers = parse_whole(text)
     for answer in answers:
         for row in objects(answer.data):
-            if text_of(row, "ctrl_prop").casefold() == "pr current state":
-                return Sensor("patrol read", states.classify(text_of(row, "value"), _PATROL_STATES))
-    raise not_answered("storcli /cN show patrolread", "'PR Current State'", answers)
+            if text_of(row, "ctrl_prop").casefold() == wanted.casefold():
+                return Sensor(name, states.classify(text_of(row, "value"), _PATROL_STATES))
+    raise not_answered(f"storcli /cN show {command}", f"'{wanted}'", answers)
 
 
 def parse_battery(text: str) -> Battery:

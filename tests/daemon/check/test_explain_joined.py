@@ -21,6 +21,29 @@ Writeback:             0 kB
 AnonPages:       5123312 kB
 Mapped:           812330 kB
 """
+SLOT = "\nSmart Array P440 in Slot 1{serial}\n\n"
+VOLUMES = """\
+   array A
+
+      logicaldrive 1 (279.4 GB, RAID 1, OK)
+
+   array B (Failed)
+
+      logicaldrive 2 (2.2 TB, RAID 5, OK)
+
+"""
+DISKS = """\
+   array A
+
+      physicaldrive 1I:1:1 (port 1I:box 1:bay 1, SAS, 300 GB, OK)
+      physicaldrive 1I:1:2 (port 1I:box 1:bay 2, SAS, 300 GB, OK)
+
+   array B (Failed)
+
+      physicaldrive 2I:1:5 (port 2I:box 1:bay 5, SAS, 1.2 TB, OK)
+      physicaldrive 2I:1:8 (port 2I:box 1:bay 8, SAS, 1.2 TB, Failed, spare)
+
+"""
 VMSTAT = """\
 procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
@@ -45,3 +68,55 @@ def test_memory_that_is_cut_within_a_row_says_which() -> None:
     told = read(f"{VMSTAT}{MEMINFO.rstrip()[:-3]}")
     assert told.status == 2
     assert [each.text for each in told.unparsed] == ["Mapped: 812330"]
+
+
+@pytest.mark.parametrize("parts", [(VOLUMES, DISKS), (DISKS, VOLUMES), (DISKS, DISKS)])
+@pytest.mark.parametrize("serials", [("", ""), ("   (sn: PDSX1)", ""), ("", "   (sn: PDSX1)")])
+def test_drives_and_volumes_of_one_slot_are_of_one_controller(
+    parts: tuple[str, str], serials: tuple[str, str]
+) -> None:
+    """Each command prints the name of its controller first."""
+    pairs = zip(serials, parts, strict=True)
+    told = read("".join(SLOT.format(serial=serial) + part for serial, part in pairs))
+    assert [each.name for each in told.objects if each.type == "controller"] == ["hp slot 1"]
+    assert [each.alert for each in told.alerts].count("ControllerArrayNeedsAttention") == 1
+    failed = [each.name for each in told.objects if each.state == "failed"]
+    assert failed == ["port 2I box 1 bay 8"]
+
+
+def test_controllers_of_two_hosts_are_two_though_in_one_slot() -> None:
+    """Their serial numbers differ."""
+    one, other = (SLOT.format(serial=f"   (sn: {word})") for word in ("PDSX1", "PDSX2"))
+    told = read(f"{one}{VOLUMES}{other}{VOLUMES}")
+    names = [each.name for each in told.objects if each.type == "controller"]
+    assert names == ["hp slot 1", "hp slot 1 #2"]
+
+
+ANSWER = "CLI Version = 007.1506\nController = 0\nStatus = Success\nDescription = None\n\n\n"
+RULE = "-" * 45
+PROPERTIES = "Controller Properties :\n=====================\n\n{0}\nCtrl_Prop         Value\n{0}\n{1}\n{0}\n"
+
+
+@pytest.mark.parametrize(("word", "state"), [("Stopped", "ok"), ("Active", "busy")])
+@pytest.mark.parametrize(("letters", "name"), [("CC", "consistency check"), ("PR", "patrol read")])
+def test_the_scheduled_tasks_of_storcli(letters: str, name: str, word: str, state: str) -> None:
+    """One that does not run between two of its times is no fault."""
+    row = f"{letters} Mode           Auto\n{letters} Current State  {word}"
+    told = read(f"{ANSWER}{PROPERTIES.format(RULE, row)}")
+    assert (told.status, told.unparsed) == (0, ())
+    assert {each.name: each.state for each in told.objects}[name] == state
+
+
+def test_a_setting_of_storcli_is_named_in_the_refusal() -> None:
+    """Its head is that of every answer: what follows it says what it is about."""
+    told = read(f"{ANSWER}{PROPERTIES.format(RULE, 'Rebuildrate       30%')}")
+    assert told.status == 2
+    assert "'Rebuildrate       30%'" in told.unparsed[0].reason
+
+
+def test_no_task_is_said_to_run_where_none_does() -> None:
+    """'Not in progress' of each drive."""
+    rows = "Drive-ID   Progress% Status          Estimated Time Left"
+    row = "/c0/e8/s0  -         Not in progress -"
+    told = read(f"{ANSWER}{RULE}\n{rows}\n{RULE}\n{row}\n{RULE}\n")
+    assert (told.status, told.alerts) == (0, ())
