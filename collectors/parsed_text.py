@@ -49,7 +49,7 @@ class Tool(enum.StrEnum):
     MDADM = "mdadm"
     """mdadm --detail and --examine."""
     ZPOOL = "zpool"
-    """zpool status and list."""
+    """zpool status, list and events."""
     MULTIPATH = "multipath"
     """multipath -ll."""
     DMSETUP = "dmsetup"
@@ -65,7 +65,7 @@ class Tool(enum.StrEnum):
     NVME = "nvme"
     """nvme smart-log and error-log."""
     BTRFS = "btrfs"
-    """btrfs device stats, scrub status, filesystem show and usage."""
+    """btrfs device stats, scrub status, check, balance status, filesystem show and usage."""
     DF = "df"
     """df, also with -h, -T and -i."""
     LSSCSI = "lsscsi"
@@ -214,7 +214,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^[ \t]*Number[ \t]+Major[ \t]+Minor[ \t]+RaidDevice[ \t]"
         r"|^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
-        Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$"
+        Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$|^TIME[ \t]+CLASS[ \t]*$"
+        r"|^[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d\.\d{1,9}[ \t]+\w+\.fs\.zfs\."
         r"|^[ \t]*NAME[ \t]+(?:SIZE[ \t]+ALLOC[ \t]+FREE|STATE[ \t]+READ[ \t]+WRITE)[ \t]",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
@@ -232,6 +233,9 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]|^scrub status for [0-9a-f-]{36}"
         r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "
+        r"|^Opening filesystem to check\.|^Checking filesystem on /"
+        r"|^Balance on '.{1,200}' is (?:running|paused)"
+        r"|^(?:Data|Metadata|System|GlobalReserve), \w{1,20}: total=\S"
         r"|^Overall:[ \t]*\n[ \t]+Device size:|^Id[ \t]+Path[ \t]+Write errors[ \t]",
         Tool.DF: rf"^(?:{DF_HEADINGS})[ \t].{{0,80}}(?:%|Capacity)[ \t]+\S.*$",
         Tool.LSSCSI: r"^\[\w{1,6}(?::\w{1,10}){2,3}\][ \t]+(?:disk|process|enclosu|storage|tape"

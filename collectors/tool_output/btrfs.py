@@ -1,9 +1,9 @@
-"""btrfs-progs in a text: 'btrfs device stats', 'scrub status', 'filesystem show' and 'usage'.
+"""btrfs-progs in a text: 'btrfs device stats', 'scrub status', 'check', 'filesystem usage' etc.
 
 Source: btrfs-progs, cmds/device.c (cmd_device_stats), cmds/scrub.c (print_scrub_summary,
 print_scrub_full), cmds/filesystem.c (print_one_uuid, print_devices), cmds/filesystem-usage.c
-(print_filesystem_usage_overall). The counts of 'device stats' are those since they were last set
-to 0: the text has no time of them.
+(print_filesystem_usage_overall), cmds/balance.c (cmd_balance_status), check/main.c (cmd_check). The
+counts of 'device stats' are those since they were last set to 0: the text has no time of them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def parse_btrfs(text: str) -> Parsed:
     for command, lines in _outputs(text).items():
         _PARTS[command](report, lines)
     if not report.objects and not report.unparsed:
-        expected = "'device stats', 'scrub status', 'filesystem show' or 'usage'"
+        expected = f"one of {', '.join(map(repr, _PARTS))}"
         report.unparsed.append(UnparsedLine(f"btrfs: expected {expected}, got none of them"))
     return Parsed(
         Tool.BTRFS,
@@ -130,22 +130,28 @@ def parse_btrfs(text: str) -> Parsed:
 def _outputs(text: str) -> dict[str, _Lines]:
     """Return the numbered lines of each command: its first line is known by its form."""
     outputs: dict[str, _Lines] = {}
-    current = ""
+    current = above = ""
     for number, line in enumerate(text.split("\n"), 1):
         begins = {
             "device stats": _STAT.fullmatch(line) or _TABULAR.fullmatch(line.strip()),
             "scrub status": _SCRUB_HEADING.fullmatch(line.strip()),
             "filesystem show": _SHOW_HEADING.fullmatch(line.strip()),
             "filesystem usage": line.strip() == "Overall:" or None,
+            "filesystem df": _ALLOCATED.fullmatch(line.strip()),
+            "check": _CHECK_HEADING.fullmatch(line.strip()),
+            "balance status": _BALANCE.fullmatch(line.strip()),
         }
-        current = next((name for name, sign in begins.items() if sign), current)
+        # The file system's UUID stands below the heading of its check as well.
+        if not (begins["scrub status"] and _CHECK_HEADING.fullmatch(above.strip())):
+            current = next((name for name, sign in begins.items() if sign), current)
+        above = line
         if _HARMLESS.fullmatch(line.strip()):
             continue
         if line.strip():
             outputs.setdefault(current, []).append((number, line))
-    above = outputs.pop("", [])  # of the first command, whose form is known below
-    for command in [*outputs][:1] or ["device stats"] * bool(above):
-        outputs[command] = [*above, *outputs.get(command, [])]
+    first = outputs.pop("", [])  # of the first command, whose form is known below
+    for command in [*outputs][:1] or ["device stats"] * bool(first):
+        outputs[command] = [*first, *outputs.get(command, [])]
     return outputs
 
 
@@ -306,7 +312,104 @@ def _usage(report: _Report, lines: _Lines) -> None:
     report.add("btrfs filesystem usage", thing, *faults)
 
 
+# --- btrfs filesystem df
+
+_ALLOCATED = lazy_pattern(
+    r"(?:Data|Metadata|System|GlobalReserve|Data\+Metadata), \w+: total=\S+, used=\S+"
+)
+
+
+def _allocated(report: _Report, lines: _Lines) -> None:
+    for number, line in lines:
+        if not _ALLOCATED.fullmatch(line.strip()):
+            reason = "btrfs filesystem df: unknown line"
+            report.unparsed.append(UnparsedLine(reason, line, number))
+    reason = (
+        "btrfs filesystem df: shows what is allocated, not whether space is left for more; see:"
+        " btrfs filesystem usage MOUNTPOINT"
+    )
+    report.unparsed.append(UnparsedLine(reason, lines[0][1], lines[0][0]))
+
+
+# --- btrfs balance status
+
+_BALANCE = lazy_pattern(
+    r"Balance on '(?P<path>[^'\n]{1,200})' is (?P<state>running|paused)(?:, .*)?"
+)
+_BALANCE_DONE = lazy_pattern(r"[ \t]*\d{1,20} out of about \d{1,20} chunks balanced .*left")
+
+
+def _balance(report: _Report, lines: _Lines) -> None:
+    done = next((line.strip() for _, line in lines if _BALANCE_DONE.fullmatch(line)), "")
+    for number, line in lines:
+        if (balance := _BALANCE.fullmatch(line.strip())) is not None:
+            details = {"done": done} if done else {}
+            state = balance["state"]
+            report.add(
+                "btrfs balance status",
+                TextObject("balance", balance["path"], "", ComponentHealth.BUSY, state, details),
+            )
+        elif not _BALANCE_DONE.fullmatch(line):
+            reason = "btrfs balance status: unknown line"
+            report.unparsed.append(UnparsedLine(reason, line, number))
+
+
+# --- btrfs check
+
+_CHECK_HEADING = lazy_pattern(
+    r"Opening filesystem to check\.\.\.|Checking filesystem on (?P<device>\S.{0,200})"
+)
+_CHECK_END = lazy_pattern(
+    r"found \d{1,20} bytes used,? (?:(?P<well>no error found|err is 0)|error\(s\) found|err is .*)"
+)
+_CHECK_ERROR = lazy_pattern(
+    r"ERROR: .*|checksum verify failed .*|parent transid verify failed .*|bad tree block .*"
+    r"|bytenr mismatch, .*"
+)
+_CHECK_ADVICE = (
+    "Do not run 'btrfs check --repair' first: it can make the damage worse. Copy what can be read:"
+    " mount -o ro,rescue=all DEVICE MOUNTPOINT, or btrfs restore. Test memory and disk, and ask the"
+    " developers with this text."
+)
+
+
+def _checks(report: _Report, lines: _Lines) -> None:
+    named = [at for at, (_, line) in enumerate(lines) if line.startswith("Checking filesystem on")]
+    begins = [0, *named[1:]]
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        _checked(report, lines[begin:end])
+
+
+def _checked(report: _Report, lines: _Lines) -> None:
+    device, ends, errors = "btrfs", list[bool](), list[str]()
+    for _, line in lines:
+        words = line.strip()
+        if (heading := _CHECK_HEADING.fullmatch(words)) is not None:
+            device = heading["device"] or device
+        elif (end := _CHECK_END.fullmatch(words)) is not None:
+            ends.append(end["well"] is not None)
+        elif _CHECK_ERROR.fullmatch(words):
+            errors.append(words)
+    if not ends:
+        reason = f"btrfs check: {device}: expected 'found ... bytes used' at its end, got none"
+        report.unparsed.append(UnparsedLine(reason, lines[-1][1], lines[-1][0], bool(errors)))
+    first = f": {errors[0][:200]}" if errors else ""
+    faults: list[tuple[str, str, str, str]] = []
+    if not all(ends) or (errors and not ends):
+        text = f"the check found errors in its structures{first}"
+        faults.append(("critical", "BtrfsStructureErrors", text, _CHECK_ADVICE))
+    elif errors:
+        text = f"the check ended without an error, but {len(errors)} blocks were wrong{first}"
+        faults.append(("warning", "BtrfsStructureErrors", text, _CHECK_ADVICE))
+    health = ComponentHealth.FAILED if faults else ComponentHealth.OK
+    if ends or errors:
+        report.add("btrfs check", TextObject("file system", device, "", health), *faults)
+
+
 _PARTS = {
+    "filesystem df": _allocated,
+    "balance status": _balance,
+    "check": _checks,
     "device stats": _stats,
     "scrub status": _scrubs,
     "filesystem show": _shown,

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Parsed, Tool
+from iowarden.collectors.pasted_text import decode
+from iowarden.collectors.pasted_text.no_verdict import no_verdict
 from iowarden.collectors.services.service_log import parse_service_log
-from iowarden.collectors.tool_output import decode, session
+from iowarden.collectors.tool_output import session
 from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.btrfs import parse_btrfs
@@ -27,7 +29,6 @@ from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
 from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
 from iowarden.collectors.tool_output.mvcli import parse_mvcli
-from iowarden.collectors.tool_output.no_verdict import no_verdict
 from iowarden.collectors.tool_output.nvme import parse_nvme
 from iowarden.collectors.tool_output.scsi_devices import parse_lsscsi
 from iowarden.collectors.tool_output.sensors import parse_sensors

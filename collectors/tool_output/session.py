@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import SIGNS, Tool, UnparsedLine
+from iowarden.collectors.pasted_text import decode
+from iowarden.collectors.pasted_text.no_verdict import no_verdict
 from iowarden.collectors.services.service_log import service_message
-from iowarden.collectors.tool_output import decode
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
-from iowarden.collectors.tool_output.no_verdict import no_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,6 +6,7 @@ Source: OpenZFS, zpool-status(8), zpool-list(8), cmd/zpool/zpool_main.c.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -16,6 +17,7 @@ from iowarden.collectors.redundancy import NONE_LEFT
 from iowarden.collectors.services import service_messages
 from iowarden.collectors.services.service_message import ENDS
 from iowarden.collectors.tool_output.space import AMPLE_BYTES, size_bytes
+from iowarden.collectors.tool_output.zpool_events import parse_events
 from iowarden.collectors.zfs.zpool_status import (
     NO_ERRORS,
     PoolStatus,
@@ -62,7 +64,22 @@ _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
 
 def parse_zpool(text: str) -> Parsed:
-    """Parse the pools in a text; a line of a configuration that is no row is reported."""
+    """Parse the pools and the events in a text; a line that is no row of theirs is reported."""
+    events = parse_events(text)
+    if events is None:
+        return _parse_pools(text)
+    told = Parsed(Tool.ZPOOL)
+    if _POOL.search(events.rest) or _TABLE.search(events.rest):
+        told = _parse_pools(events.rest)
+    return replace(
+        told,
+        findings=(*told.findings, *events.findings),
+        outputs=(*told.outputs, "zpool events"),
+        unparsed=(*told.unparsed, *events.unparsed),
+    )
+
+
+def _parse_pools(text: str) -> Parsed:
     objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []

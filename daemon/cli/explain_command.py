@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Tool
+from iowarden.collectors.pasted_text.decode import MAX_BYTES
 from iowarden.collectors.quantity import quantity, size
-from iowarden.collectors.tool_output.decode import MAX_BYTES
 from iowarden.daemon import json_codec
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli.service_client import ServiceError, command_of, decoded, requested

@@ -94,7 +94,10 @@ def test_controllers_of_two_hosts_are_two_though_in_one_slot() -> None:
 
 ANSWER = "CLI Version = 007.1506\nController = 0\nStatus = Success\nDescription = None\n\n\n"
 RULE = "-" * 45
-PROPERTIES = "Controller Properties :\n=====================\n\n{0}\nCtrl_Prop         Value\n{0}\n{1}\n{0}\n"
+PROPERTIES = (
+    "Controller Properties :\n=====================\n\n"
+    "{0}\nCtrl_Prop         Value\n{0}\n{1}\n{0}\n"
+)
 
 
 @pytest.mark.parametrize(("word", "state"), [("Stopped", "ok"), ("Active", "busy")])

@@ -9,7 +9,7 @@ import pytest
 from support import printed
 from support.explained import read
 
-from iowarden.collectors.tool_output.decode import decoded
+from iowarden.collectors.pasted_text.decode import decoded
 
 PROMPTS = (
     *("# ", "$ ", "$ sudo ", "% ", "> ", "➜  ~ ", "\u276f sudo ", "", "sudo ", "db1 ~ # "),

@@ -9,7 +9,7 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.json_text import closed
-from iowarden.collectors.tool_output.decode import rejoined
+from iowarden.collectors.pasted_text.decode import rejoined
 
 KERNEL = """\
 Apr  3 04:10:08 n7 kernel: megaraid_sas 0000:1a:00.0: 4711 (751266836s/0x01/FATAL) - VD 02/3 is now\

@@ -1,0 +1,146 @@
+"""'iowarden explain' of what ZFS and btrfs report beside the state of a pool or a device."""
+
+from __future__ import annotations
+
+import pytest
+from support.explained import read
+
+HEADING = "TIME                           CLASS\n"
+DAY = "Jun 10 2024 02:11:0"
+
+
+def event(second: int, kind: str, **values: str) -> str:
+    """Return an event of 'zpool events', with '-v' if there are values."""
+    lines = [f"{DAY}{second}.220133441 {kind}"]
+    lines += [f'        class = "{kind}"'] * bool(values)
+    lines += [f"        {name} = {value}" for name, value in values.items()]
+    return "\n".join(lines) + "\n\n"[not values :]
+
+
+@pytest.mark.parametrize(
+    ("kind", "alert", "severity"),
+    [
+        ("ereport.fs.zfs.checksum", "ZfsDeviceErrors", "warning"),
+        ("ereport.fs.zfs.io", "ZfsDeviceErrors", "warning"),
+        ("ereport.fs.zfs.data", "ZfsDataErrors", "critical"),
+        ("ereport.fs.zfs.io_failure", "ZfsPoolSuspended", "critical"),
+        ("ereport.fs.zfs.deadman", "ZfsIoHangs", "critical"),
+        ("ereport.fs.zfs.vdev.no_replicas", "ZfsPoolFailed", "critical"),
+        ("resource.fs.zfs.removed", "ZfsDeviceFailed", "warning"),
+    ],
+)
+def test_events_of_zfs_mean_what_they_mean_in_its_daemon(
+    kind: str, alert: str, severity: str
+) -> None:
+    """The short form names no pool; '-v' has it, and the device."""
+    told = read(HEADING + event(1, kind) + event(2, kind))
+    assert [(each.alert, each.severity) for each in told.alerts] == [(alert, severity)]
+    assert "2 times" in told.alerts[0].text
+    assert told.outputs == ("zpool events",)
+    named = read(HEADING + event(1, kind, pool='"tank"', vdev_path='"/dev/disk/by-id/ata-X-part1"'))
+    assert named.alerts[0].object == "tank"
+    assert "ata-X-part1" in named.alerts[0].text
+
+
+def test_events_of_a_healthy_pool_are_none() -> None:
+    """A scrub, an import, a written configuration."""
+    names = ("sysevent.fs.zfs.config_sync", "sysevent.fs.zfs.scrub_finish")
+    told = read(HEADING + "".join(event(1, f"{name}") for name in names))
+    assert (told.status, told.alerts, told.unparsed) == (0, (), ())
+
+
+def test_a_device_that_is_online_again_has_ended_what_was_reported_of_it() -> None:
+    """'-v' shows the state as a number up to 2.2, as a word later."""
+    kind, of = "resource.fs.zfs.statechange", {"pool": '"tank"', "vdev_path": '"/dev/sdc1"'}
+    failed = HEADING + event(1, kind, **of, vdev_state='"FAULTED" (0x5)')
+    assert "FAULTED" in read(failed).alerts[0].text
+    assert "FAULTED" in read(HEADING + event(1, kind, **of, vdev_state="0x5")).alerts[0].text
+    for state in ("0x7", '"ONLINE" (0x7)'):
+        assert read(failed + event(2, kind, **of, vdev_state=state)).status == 0
+
+
+def test_an_error_of_zfs_that_is_not_known_is_no_health() -> None:
+    """A later release may have more of them."""
+    told = read(HEADING + event(1, "ereport.fs.zfs.disaster"))
+    assert [each.line for each in told.unparsed] == [2]
+    assert told.status == 2
+
+
+def test_events_stand_below_the_state_of_the_pool() -> None:
+    """Both commands in one paste."""
+    state = (
+        "  pool: tank\n state: ONLINE\nconfig:\n\n\tNAME   STATE   READ WRITE CKSUM\n"
+        "\ttank   ONLINE     0     0     0\n\t  sdc  ONLINE     0     0     0\n\n"
+        "errors: No known data errors\n"
+    )
+    told = read(f"{state}\n{HEADING}{event(1, 'ereport.fs.zfs.checksum')}")
+    assert told.outputs == ("zpool status", "zpool events")
+    assert [each.alert for each in told.alerts] == ["ZfsDeviceErrors"]
+
+
+CHECK = """\
+Opening filesystem to check...
+Checking filesystem on /dev/sdb1
+UUID: 8e1f2031-4253-4647-8596-a7b8c9dae0f1
+[1/7] checking root items
+[2/7] checking extents
+{found}[3/7] checking free space cache
+[4/7] checking fs roots
+found 812331229184 bytes used, {end}
+total csum bytes: 792112344
+"""
+MISMATCH = "ref mismatch on [1104101376 16384] extent item 1, found 0\n"
+ERROR = "ERROR: errors found in extent allocation tree or chunk allocation\n"
+WRONG = "checksum verify failed on 58720256 wanted 0x8f087114 found 0xb87d3f03\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "end", "severity"),
+    [
+        ("", "no error found", ""),
+        (MISMATCH + ERROR, "error(s) found", "critical"),
+        (MISMATCH, "error(s) found", "critical"),
+        (WRONG, "no error found", "warning"),
+    ],
+)
+def test_a_check_of_btrfs_ends_with_its_verdict(found: str, end: str, severity: str) -> None:
+    """A block with a wrong checksum is none of its errors, and is one all the same."""
+    told = read(CHECK.format(found=found, end=end))
+    assert [each.severity for each in told.alerts] == [severity] * bool(severity)
+    assert told.objects[0].name == "/dev/sdb1"
+    assert (told.status, told.unparsed) == (int(bool(severity)), ())
+    assert all("Do not run 'btrfs check --repair' first" in each.advice for each in told.alerts)
+
+
+@pytest.mark.parametrize(("found", "status"), [("", 2), (ERROR, 1)])
+def test_a_check_that_is_cut_has_no_verdict(found: str, status: int) -> None:
+    """The errors above the cut count."""
+    told = read(CHECK.format(found=found, end="").partition("[4/7]")[0])
+    assert told.status == status
+    assert "expected 'found ... bytes used'" in told.unparsed[0].reason
+
+
+def test_checks_of_two_file_systems_are_two() -> None:
+    """Only the second has errors."""
+    well = CHECK.format(found="", end="no error found")
+    ill = CHECK.format(found=ERROR, end="error(s) found").replace("sdb1", "sdc1")
+    states = {each.name: each.state for each in read(well + ill).objects}
+    assert states == {"/dev/sdb1": "ok", "/dev/sdc1": "failed"}
+
+
+@pytest.mark.parametrize("state", ["running", "paused"])
+def test_a_balance_is_no_fault(state: str) -> None:
+    """Beside a scrub, with the prompt or without it."""
+    told = read(
+        f"Balance on '/srv' is {state}\n12 out of about 101 chunks balanced (13 considered),"
+        "  88% left\n"
+    )
+    assert (told.status, told.unparsed) == (0, ())
+    assert told.objects[0].vendor_state == state
+
+
+def test_allocated_space_is_no_free_space() -> None:
+    """'filesystem df' shows what block groups have, not what is left for more of them."""
+    told = read("Data, single: total=1.00TiB, used=1.00TiB\nMetadata, DUP: total=3GiB, used=2GiB\n")
+    assert told.status == 2
+    assert "btrfs filesystem usage" in told.unparsed[0].reason
