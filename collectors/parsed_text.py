@@ -72,6 +72,8 @@ class Tool(enum.StrEnum):
     """lsscsi -l."""
     SENSORS = "sensors"
     """sensors of lm-sensors."""
+    IPMITOOL = "ipmitool"
+    """ipmitool sel list and elist, sdr elist and type."""
     SERVICES = "services"
     """Lines of smartd, multipathd, mdadm --monitor, ZED, dmeventd, iscsid and systemd in syslog."""
     KERNEL = "kernel"
@@ -241,6 +243,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.LSSCSI: r"^\[\w{1,6}(?::\w{1,10}){2,3}\][ \t]+(?:disk|process|enclosu|storage|tape"
         r"|cd/dvd|mediumx|zbc)[ \t]",
         Tool.SENSORS: r"^(?:drivetemp-scsi|nvme-pci)-\S{1,20}[ \t]*$|^Adapter: \S.{0,80}$",
+        Tool.IPMITOOL: r"^[ \t]*[0-9a-f]{1,5} \| (?:\d\d/\d\d/\d{2,4}|Pre-Init)[ \t]*\|"
+        r"|^SEL has no entries|^[^|\n]{1,40}\|[ \t]*[0-9A-F]{2}h[ \t]*\|[ \t]*\w\w[ \t]*\|[ \t]*\d",
         Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
         r"(?:\[\d{1,10}\])?|(?:mdadm|lvm)\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
         r"|^TEST EMAIL from smartd for device: "

@@ -16,6 +16,7 @@ from iowarden.collectors.kmsg import (
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
+from iowarden.collectors.pasted_text.no_verdict import no_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +75,8 @@ def parse_kernel_log(text: str) -> Parsed:
         unread.append(UnparsedLine(reason, fault=any(each.fault for each in unlisted)))
     known = events or unread or asked or SIGNS[Tool.KERNEL].search(text)
     if not known:
-        unread.append(UnparsedLine("no line of it was recognized as a line of the kernel log"))
+        unknown = "no line of it was recognized as a line of the kernel log"
+        unread.append(UnparsedLine(no_verdict(text) or unknown))
     return Parsed(
         Tool.KERNEL,
         events=tuple(events),

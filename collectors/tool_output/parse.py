@@ -25,6 +25,7 @@ from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
 from iowarden.collectors.tool_output.dmsetup import parse_dmsetup, parse_lvm
 from iowarden.collectors.tool_output.drives import parse_smartctl
 from iowarden.collectors.tool_output.dumpe2fs import parse_dumpe2fs
+from iowarden.collectors.tool_output.ipmi import parse_ipmi
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
 from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
@@ -123,6 +124,7 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.LSSCSI: parse_lsscsi,
     Tool.SENSORS: parse_sensors,
     Tool.MVCLI: parse_mvcli,
+    Tool.IPMITOOL: parse_ipmi,
     Tool.SERVICES: parse_service_log,
     Tool.KERNEL: parse_kernel_log,
 }

@@ -132,14 +132,14 @@ def test_the_lines_of_a_session_keep_their_numbers(tool: str) -> None:
 @pytest.mark.parametrize("prompt", PROMPTS[:-1])
 def test_a_command_without_a_parser_is_reported(prompt: str, command: str) -> None:
     """Between two healthy outputs: never 'nothing wrong', and what was read is answered."""
-    healthy = [OUTPUTS["mdstat"][:2], (command, "health: HEALTH_WARN\n")]
+    healthy = [OUTPUTS["mdstat"][:2], (command, "health: 3 of 4 are there\n")]
     healthy.append(OUTPUTS["smartctl"][:2])
     explained = read(session(prompt, *healthy))
     assert explained.status == 2
     (unread,) = explained.unparsed
     assert unread.reason.startswith("no parser for '")
     assert f"{command}': 1 line" in unread.reason
-    assert unread.text == "health: HEALTH_WARN"
+    assert unread.text == "health: 3 of 4 are there"
     assert [each.type for each in explained.objects] == ["array", "member", "member", "disk"]
 
 
