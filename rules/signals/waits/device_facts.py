@@ -11,6 +11,7 @@ import math
 import re
 import statistics
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES
@@ -127,6 +128,22 @@ def device_facts(
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
+
+
+def carries_swap(disks: Collection[str], view: View, topology: Topology) -> bool:
+    """Whether a swap area is on one of these disks, or a swap file on a file system of one."""
+    mounts = view.inputs.snapshot.mounts
+    points = {} if mounts is None else {each.mount_point: each for each in mounts.mounts}
+    for swap in topology.swaps:
+        names: tuple[str, ...] = (swap.path,)
+        if not swap.block:
+            parents = map(str, PurePosixPath(swap.path).parents)  # the innermost first
+            mount = next((points[each] for each in parents if each in points), None)
+            names = () if mount is None else (mount.device_number, mount.source)
+        for carrier in map(topology.whole, names):
+            if carrier is not None and not leaves(carrier.name, topology).isdisjoint(disks):
+                return True
+    return False
 
 
 def _has_memory_left(view: View) -> bool:

@@ -211,6 +211,8 @@ class DeviceFacts:
     """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
     up in its file system, it is not the device, and what it is is not known."""
     is_swap_storm: bool = False
+    carries_swap: bool = False
+    """Whether a swap area is on it: in a storm that keeps it busy."""
     has_memory_left: bool = False
     """Whether the host has memory left: who swaps nevertheless has a limit of its own."""
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -253,6 +255,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.NOT_PASSED_ON, bool(facts.holding)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
+        (FreezeCause.SWAP_STORM, facts.is_swap_storm and facts.carries_swap and facts.is_busy),
         (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),
         (FreezeCause.JOURNAL, not facts.is_untouched and _any_in(tasks, _JOURNAL)),
         (FreezeCause.MEMORY, _any_in(tasks, _RECLAIM)),

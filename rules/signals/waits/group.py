@@ -47,7 +47,7 @@ from iowarden.rules.signals.waits.harm import (
 )
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
-from iowarden.rules.signals.waits.wait_targets import is_server, waits_by_device
+from iowarden.rules.signals.waits.wait_targets import HOST, is_server, waits_by_device
 from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
@@ -319,12 +319,18 @@ def _explained(
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
     for name, on_device in harms.items():
-        facts = replace(all_facts[name], is_swap_storm=is_storm)
+        facts = all_facts[name]
+        if is_storm:
+            below = device_facts.leaves(name, topology)
+            on_swap = name != HOST and device_facts.carries_swap(below, view, topology)
+            facts = replace(facts, is_swap_storm=True, carries_swap=on_swap)
         found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         if is_storm and name in found.many.storm_devices:
             on_device = _with_faults(on_device)  # noqa: PLW2901
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
-        cause = freeze_cause(tasks, facts)
+        faults = [task for task in _tasks(on_device) if is_fault(task) and task not in tasks]
+        # No fault of a storm lasts from one poll to the next; who waits beside them does.
+        cause = freeze_cause([*tasks, *faults] if is_storm else tasks, facts)
         goes_on, before = _goes_on(state, name), state.causes.get(name)
         longest = max((victim.min_seconds for victim in on_device.victims), default=0.0)
         may_carry = longest < device_facts.MIN_SECONDS and (not goes_on or name in state.carried)
@@ -355,6 +361,10 @@ def _explained(
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found
+
+
+def _tasks(harm: Harm) -> list[BlockedTask]:
+    return [victim.wait.task for victim in harm.victims]
 
 
 def _has_counted(name: str, harm: Harm, state: HarmState, now: float) -> bool:
@@ -423,14 +433,7 @@ def _next_many(
 ) -> ManyWaits:
     """Return what this poll shows of waits that are short and many."""
     now, snapshot = view.inputs.now_seconds, view.inputs.snapshot
-    victims = {
-        name: [victim.wait.task for victim in on_device.victims]
-        for name, on_device in harms.items()
-    }
-    swapped = None
-    if snapshot.vmstat is not None and snapshot.vmstat.swapped_in_bytes_total is not None:
-        swapped = snapshot.vmstat.swapped_in_bytes_total
-        swapped += snapshot.vmstat.swapped_out_bytes_total or 0
+    victims = {name: _tasks(on_device) for name, on_device in harms.items()}
     faults = {name: [w.task for w in own if is_fault(w.task)] for name, own in waits.items()}
     pressure = _full_pressure_ratio(chain.from_iterable(faults.values()), view)
     if pressure is None:  # a program that starts waits for its file, whatever is swapped meanwhile
@@ -439,7 +442,7 @@ def _next_many(
         many,
         now,
         faulting=frozenset(name for name, tasks in faults.items() if tasks),
-        swapped_bytes=swapped,
+        swapped_bytes=many_waits.swapped_bytes(snapshot.vmstat),
         full_pressure_ratio=pressure,
     )
     limited = {

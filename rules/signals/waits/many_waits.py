@@ -15,6 +15,8 @@ from iowarden.collectors.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.procfs.vmstat import Vmstat
+
 STORM_SECONDS = 30.0
 """A swap storm has lasted so long before it is one."""
 STORM_MAIL_SECONDS = 60.0
@@ -81,6 +83,20 @@ class ManyWaits:
 
 
 NOTHING = ManyWaits()
+
+
+def swapped_bytes(vmstat: Vmstat | None) -> int | None:
+    """Return what was swapped in and out since boot; None: it is not counted."""
+    if vmstat is None or vmstat.swapped_in_bytes_total is None:
+        return None
+    return vmstat.swapped_in_bytes_total + (vmstat.swapped_out_bytes_total or 0)
+
+
+def is_swapping(state: ManyWaits, now: float, swapped: int | None) -> bool:
+    """Whether memory was swapped in or out since the last poll; `swapped`: since boot."""
+    if not state.memory or now - state.memory[-1].at_seconds > MAX_STORM_GAP_SECONDS:
+        return False
+    return swapped is not None and swapped > (state.swapped_bytes or 0)
 
 
 def next_memory(

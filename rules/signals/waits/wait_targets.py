@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.device import suspended
-from iowarden.rules.signals.waits.freeze_cause import FreezeCause, is_fault, waits_for_thaw
+from iowarden.rules.signals.waits import many_waits
+from iowarden.rules.signals.waits.freeze_cause import (
+    FreezeCause,
+    is_fault,
+    waits_for_swap,
+    waits_for_thaw,
+)
 from iowarden.rules.signals.waits.storage_call import waits_for_server
 
 if TYPE_CHECKING:
@@ -63,6 +69,10 @@ def waits_by_device(
     if on_servers:
         by_device.setdefault(_only_server(by_device, state, view), []).extend(on_servers)
         placeless = [wait for wait in placeless if not waits_for_server(wait.task)]
+    of_memory = [wait for wait in placeless if _is_for_memory(wait, state, view)]
+    if of_memory:
+        by_device[HOST] = of_memory
+        placeless = [wait for wait in placeless if wait not in of_memory]
     for is_frozen in (False, True):
         waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
         if waits_alike:
@@ -71,6 +81,17 @@ def waits_by_device(
                 where = name or _suspended_device(wait, view)
                 by_device.setdefault(where, []).append(wait)
     return by_device
+
+
+def _is_for_memory(wait: Wait, state: HarmState, view: View) -> bool:
+    """Whether a page fault waits for swapped memory, which comes and goes meanwhile.
+
+    If nothing is swapped in or out, it may be the disk that does not answer.
+    """
+    if not (is_fault(wait.task) and waits_for_swap(wait.task)):
+        return False
+    swapped = many_waits.swapped_bytes(view.inputs.snapshot.vmstat)
+    return many_waits.is_swapping(state.many, view.inputs.now_seconds, swapped)
 
 
 def _suspended_device(wait: Wait, view: View) -> str:
