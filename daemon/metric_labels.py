@@ -210,7 +210,7 @@ by disk:
     iowarden_disk_last_full_read_timestamp_seconds
 cause device [disk]:
     iowarden_freeze_cause
-device guard:
+device guard reason:
     iowarden_guard_active
 cause:
     iowarden_writeback_no_progress_seconds

@@ -313,6 +313,7 @@ rules.signals.baseline: signals.signal
 rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
+rules.signals.discards: signals.activity
 rules.signals.guards: signals.activity signals.signal smart
 rules.faults: conditions
 rules.tuning: conditions
@@ -323,16 +324,16 @@ rules.alerting: promql rulefile severity yaml_nodes
 rules.io_usage: conditions faults
 rules.topology: faults smart
 rules.incidents: alerting faults matcher notice severity topology
-rules.signals.device: signals.baseline signals.guards signals.in_flight signals.increase
-    signals.leaves signals.queue signals.signal signals.sustained topology
+rules.signals.device: signals.baseline signals.discards signals.guards signals.in_flight
+    signals.increase signals.leaves signals.queue signals.signal signals.sustained topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
     signals.signal
-rules.signals.waits: signals.activity signals.device signals.guards signals.queue signals.signal
-    signals.writeback
+rules.signals.waits: signals.activity signals.device signals.discards signals.guards signals.queue
+    signals.signal signals.writeback
 rules.events: advice alerting conditions faults incidents notice severity topology
     yaml_nodes
 rules.notices: advice alerting faults incidents notice promql severity signals.waits

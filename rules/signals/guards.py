@@ -74,7 +74,7 @@ MEANINGS: Mapping[Guard, Meaning] = {
     # (30 s). Source: multipath-tools, libmultipath/defaults.h.
     Guard.MULTIPATH: Meaning("a multipath map: its requests fail over to another path", 45),
     # SD_WRITE_SAME_TIMEOUT is 120 s. Source: kernel, drivers/scsi/sd.h.
-    Guard.DISCARDING: Meaning("its queue holds discards, which may take minutes", 120),
+    Guard.DISCARDING: Meaning("discards are queued", 120),
     Guard.IN_FLIGHT_LEAKED: Meaning("its counter of requests in flight is wrong until reboot"),
     Guard.SPINNING_UP: Meaning("it was idle and may have to spin up", 30),
     Guard.REBUILDING: Meaning("its array synchronizes, checks or rebuilds"),
@@ -100,46 +100,6 @@ _REMOTE_TRANSPORTS = frozenset({"tcp", "rdma", "fc"})
 _VIRTUAL_DRIVERS = frozenset({"ibmvscsi", "scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
 """Source: proc_name in kernel 6.12, ibmvscsi.c, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c,
 vmw_pvscsi.c."""
-_DISCARDS = (
-    "blkdev_issue_discard",  # block/blk-lib.c
-    "__blkdev_issue_discard",
-    "blkdev_issue_secure_erase",
-    "blk_ioctl_discard",  # block/ioctl.c: blkdiscard, mkfs
-    "blk_ioctl_secure_erase",
-    "blk_ioctl_zeroout",  # not blkdev_issue_zeroout: ext4 zeroes a few blocks so for any writer
-    "blkdev_fallocate",  # block/fops.c
-    "ext4_trim_",  # fs/ext4/mballoc.c: fstrim
-    "ext4_try_to_trim_range",
-    "ext4_issue_discard",  # mount option 'discard'
-    "xfs_ioc_trim",  # fs/xfs/xfs_discard.c
-    "xfs_trim_",
-    "xfs_discard_extents",
-    "btrfs_trim_fs",  # fs/btrfs/extent-tree.c
-    "btrfs_issue_discard",
-    "btrfs_discard_extent",
-    "f2fs_trim_fs",  # fs/f2fs/segment.c
-    "f2fs_issue_discard",
-    "fat_trim_fs",  # fs/fat/fatent.c
-    "discard_swap",  # mm/swapfile.c
-)
-"""A task with one of these in its stack waits for a discard."""
-_DISCARD_CALLS = (
-    "blk_ioctl_",
-    "blkdev_ioctl",  # where the compiler inlines that into it, like the next
-    "blkdev_common_ioctl",
-    "blkdev_fallocate",
-    "ext4_trim_fs",
-    "xfs_ioc_trim",
-    "btrfs_trim_fs",
-    "f2fs_trim_fs",
-    "fat_trim_fs",
-    *("discard_swap", "__do_sys_swapon", "__x64_sys_swapon", "sys_swapon", "SyS_swapon"),
-)
-"""A program with one of these was started to discard; else a file system does it meanwhile."""
-_IOCTL_CALLS = frozenset({"16", "29", "54"})
-"""Its number on x86_64; arm64 and riscv; 32-bit, powerpc and s390. Source: the syscall tables."""
-_DISCARD_REQUESTS = frozenset({0x1277, 0x127D, 0x127F, 0x5879})
-"""Type and number of BLKDISCARD, BLKSECDISCARD, BLKZEROOUT, FITRIM. Source: uapi/linux/fs.h."""
 
 
 class HostKind(NamedTuple):
@@ -196,49 +156,6 @@ def is_virtual(device: Device, hosts: Hosts) -> bool:
 def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:
     """Whether a disk discarded for so much of a time that its other requests were slow by it."""
     return discard_seconds > DISCARD_RATIO * elapsed_seconds
-
-
-def is_discard(task: BlockedTask) -> bool:
-    """Whether a task waits for a discard: one that takes long completes nothing meanwhile."""
-    in_one = any(name.startswith(_DISCARDS) for name in (task.wait_channel, *task.stack))
-    return in_one or _calls_discard(task)
-
-
-def requests_discard(task: BlockedTask) -> bool:
-    """Whether a program waits for a discard that it requested: it is the cause of what waits.
-
-    The function of its request may be inlined, or its stack not readable: then its call shows it.
-    """
-    if _calls_discard(task):
-        return True
-    return is_discard(task) and any(name.startswith(_DISCARD_CALLS) for name in task.stack)
-
-
-def _calls_discard(task: BlockedTask) -> bool:
-    number, *arguments = task.system_call.split() or ("",)
-    if number not in _IOCTL_CALLS or len(arguments) < 2:
-        return False
-    # Above the 16 bits are direction and size, which differ by architecture.
-    return int(arguments[1], 16) & 0xFFFF in _DISCARD_REQUESTS
-
-
-def discarding(
-    tasks: Iterable[BlockedTask], topology: Topology, candidates: Collection[str] = ()
-) -> frozenset[str]:
-    """Return the leaf devices below those for whose discards tasks wait.
-
-    Of some tasks that is not known: kernel threads of btrfs and of work queues do not have a device
-    in their name, and neither swapon(2) nor a file of btrfs has one. If there is one disk only on
-    which they may discard (`candidates`), it is that.
-    """
-    names = set()
-    for task in filter(is_discard, tasks):
-        device = topology.whole(task.waits_at) if task.waits_at else None
-        if device is not None:
-            names.add(device.name)
-        elif len(candidates) == 1:
-            names |= {*candidates}
-    return frozenset(leaf for name in names for leaf in leaves_below(topology, name))
 
 
 def by_leaf(

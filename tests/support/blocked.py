@@ -228,11 +228,20 @@ class Blocked:
         active = [a for a in self.machine.host.engine.rules.alerts() if a.name == name and a.active]
         return max(active, key=lambda alert: alert.severity).annotation("summary")
 
+    def reasons(self, device: str) -> list[str]:
+        """Return the reasons of a device's guards, '' the host, as on /metrics."""
+        name = f'iowarden_guard_active{{device="{device}",'
+        return [
+            series.partition(',reason="')[2].removesuffix('"}')
+            for series in self.machine.host.signals({"iowarden_guard_active"})
+            if series.startswith(name)
+        ]
+
     def guards(self, device: str) -> list[str]:
         """Return the guards of a device, '' the host, as on /metrics."""
         name = f'iowarden_guard_active{{device="{device}",guard="'
         return [
-            series.removeprefix(name).removesuffix('"}')
+            series.removeprefix(name).partition('"')[0]
             for series in self.machine.host.signals({"iowarden_guard_active"})
             if series.startswith(name)
         ]

@@ -44,7 +44,9 @@ def test_a_slow_discard_is_silent_until_programs_wait_behind_it(trimmed: Watched
     trim = "systemd-run --wait --quiet --unit=trim-{} fstrim -o {}M -l 256M /mnt/fast"
     alone = vm.start(trim.format("alone", 256))
     wait_for(
-        lambda: trimmed.metric("iowarden_guard_active", device=device, guard="discarding"),
+        lambda: trimmed.metric(
+            "iowarden_guard_active", device=device, guard="discarding", reason="fstrim discards"
+        ),
         "a discard that is seen",
         MAIL_SECONDS,
     )

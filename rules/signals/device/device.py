@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import guards, in_flight, leaves
+from iowarden.rules.signals import discards, guards, in_flight, leaves
 from iowarden.rules.signals.device import hang_thresholds, waiting_tasks
 from iowarden.rules.signals.guards import MEANINGS, Guard
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
@@ -153,9 +153,9 @@ def step(
             before, (since, now), blocks[name], kinds.limits[name], waiting=waiting
         )
     # One discard may take longer than it is remembered that any completed.
-    discards = set(tasks.discards)
-    discards |= {name for name, paths in kinds.maps.items() if not discards.isdisjoint(paths)}
-    for name in discards & devices.keys():
+    discarding = {*tasks.discards}
+    discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
+    for name in discarding & devices.keys():
         if not devices[name].discarding:
             devices[name] = replace(devices[name], discarding=True)
     for name, progress in devices.items():
@@ -207,14 +207,14 @@ def _stepped(
     waiting: bool,
 ) -> DeviceProgress:
     last_sample, now = times
-    total, discards = block.completed_total, block.discard_milliseconds_total
+    total, discard_milliseconds = block.completed_total, block.discard_milliseconds_total
     since = now if waiting else None
     if before is None or total < before.completed_total:
         # A counter that decreased belongs to another device of the same name.
-        return DeviceProgress(total, since, discard_milliseconds=discards)
+        return DeviceProgress(total, since, discard_milliseconds=discard_milliseconds)
     if total != before.completed_total:
         # Short ones all the time ('-o discard') explain no pause.
-        took = (discards - before.discard_milliseconds) * _MILLISECOND
+        took = (discard_milliseconds - before.discard_milliseconds) * _MILLISECOND
         is_long = guards.discards_explain(took, now - last_sample)
         discarded = now if is_long else before.discarded_at_seconds
         return DeviceProgress(
@@ -222,7 +222,7 @@ def _stepped(
             since,
             now,
             asleep=False,
-            discard_milliseconds=discards,
+            discard_milliseconds=discard_milliseconds,
             discarded_at_seconds=discarded,
             discarding=discarded == now,
             wakes=_wakes(before, now) if limits.spins and before.asleep else before.wakes,
@@ -517,22 +517,26 @@ def _next_tasks(
     """Return who waited at the last poll."""
     now, tasks = view.inputs.now_seconds, view.inputs.snapshot.tasks
     if tasks is not None and "tasks" in view.inputs.fresh and not tasks.unseen:
-        candidates = _discard_candidates(state, topology, now)
-        return waiting_tasks.polled(before, tasks.tasks, topology, now, candidates)
+        discards_at = _discards_at(state, view, topology)
+        return waiting_tasks.polled(before, tasks.tasks, topology, now, discards_at)
     return waiting_tasks.aged(before, now)
 
 
-def _discard_candidates(state: DeviceState, topology: Topology, now: float) -> list[str]:
-    """Return the disks that have completed discards lately, else those that complete nothing."""
+def _discards_at(state: DeviceState, view: View, topology: Topology) -> str:
+    """Return the only device on which a task may discard of which it is not known, else ''."""
+    now, blocks = view.inputs.now_seconds, view.inputs.snapshot.diskstats or {}
     disks = [name for name in topology.leaves if name in state.devices]
     discarded = {name: state.devices[name].discarded_at_seconds for name in disks}
-    stalled = [name for name in disks if hang_seconds(state, name) >= PROOF_SECONDS]
-    lately = [
-        name
-        for name, at in discarded.items()
-        if name not in stalled and at is not None and now - at <= DISCARDED_SECONDS
-    ]
-    return lately or stalled
+    return discards.candidate(
+        frozenset(n for n, at in discarded.items() if at and now - at <= DISCARDED_SECONDS),
+        frozenset(name for name in disks if hang_seconds(state, name) >= PROOF_SECONDS),
+        frozenset(
+            name
+            for name in disks
+            if name in blocks and in_flight.is_from_before(state.counted[name], blocks[name])
+        ),
+        topology,
+    )
 
 
 def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.signals import guards
+from iowarden.rules.signals import discards, guards
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTask
+    from iowarden.rules.signals.discards import Discarder
 
 POLLED_SECONDS = 30.0
 """After so long a poll is no evidence: the probe may hang as well."""
@@ -36,8 +37,10 @@ class WaitingTasks:
     polled_seconds: float = -math.inf
     waited_for: frozenset[str] | None = None
     """Devices that tasks wait for, None: that of some task is not known, or nothing was polled."""
-    discards: frozenset[str] = frozenset()
-    """Devices for whose discards tasks wait."""
+    discards: Mapping[str, Discarder] = field(default_factory=dict)
+    """Devices for whose discards tasks wait, with what discards."""
+    discards_at: str = ""
+    """Where tasks discard of which that is not known, '': it may be one of several."""
     writer_only: frozenset[str] = frozenset()
     """Devices that no program waits for but those that fill them."""
     writers: Mapping[int, float] = field(default_factory=dict)
@@ -52,23 +55,26 @@ def polled(
     tasks: Iterable[BlockedTask],
     topology: Topology,
     now: float,
-    candidates: Collection[str] = (),
+    discards_at: str = "",
 ) -> WaitingTasks:
     """Return what a poll at all blocked tasks shows.
 
-    `candidates`: the disks on which those may discard of which it is not known.
+    `discards_at`: the only device on which those may discard of which it is not known.
     """
-    seen = tuple(tasks)
+    seen = discards.placed(tasks, topology, discards_at)
     writers = {pid: at for pid, at in before.writers.items() if now - at <= WRITER_SECONDS}
     writers |= {_process(task): now for task in seen if writeback_channel(task) == _PAUSED}
     by_leaf, placeless = guards.by_leaf(seen, topology)
     # Of a kernel thread the device is mostly not known; it writes for others.
     is_known = all(task.kernel for task in placeless)
+    # A discard of several disks, one of which stands: no task waits for the others.
+    others = [task for task in placeless if not discards.is_discard(task)]
     writing = {leaf for leaf, own in by_leaf.items() if _is_writer_only(own, writers)}
     return WaitingTasks(
         now,
-        None if placeless else frozenset(by_leaf),
-        guards.discarding(seen, topology, candidates),
+        None if others else frozenset(by_leaf),
+        discards.discarding(seen, topology),
+        discards_at,
         frozenset(writing) if is_known else frozenset(),
         writers,
     )

@@ -11,7 +11,6 @@ import math
 import re
 import statistics
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES
@@ -111,7 +110,11 @@ def device_facts(
         synchronizing=_synchronizing(values, below, topology) if is_busy else (),
         holding=holding_requests(stack, before, moved, topology),
         is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
-        is_discarding=any(_is_discarding(one, view, is_hanging=one in hanging) for one in below),
+        discarding=_named(
+            one
+            for one in below.intersection(topology.leaves)
+            if _is_discarding(one, view, is_hanging=one in hanging)
+        ),
         is_discard_overdue=any(
             values.get((_HANG, one), 0.0) >= device.DISCARD_CRITICAL_SECONDS for one in below
         ),
@@ -137,8 +140,10 @@ def carries_swap(disks: Collection[str], view: View, topology: Topology) -> bool
     for swap in topology.swaps:
         names: tuple[str, ...] = (swap.path,)
         if not swap.block:
-            parents = map(str, PurePosixPath(swap.path).parents)  # the innermost first
-            mount = next((points[each] for each in parents if each in points), None)
+            path = swap.path
+            while path not in points and path != "/":
+                path = path.rpartition("/")[0] or "/"
+            mount = points.get(path)
             names = () if mount is None else (mount.device_number, mount.source)
         for carrier in map(topology.whole, names):
             if carrier is not None and not leaves(carrier.name, topology).isdisjoint(disks):

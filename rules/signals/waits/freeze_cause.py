@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY_MAX, SWAP_MAX
 from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
-from iowarden.rules.signals.guards import is_discard
+from iowarden.rules.signals.discards import is_discard
 from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class FreezeCause(enum.StrEnum):
     """What makes programs wait for a device, deepest first."""
 
     DISCARDING = "discarding"
-    """Its queue holds discards (fstrim, blkdiscard, mkfs)."""
+    """Its queue holds discards."""
     CONNECTION = "connection"
     """The fabric has no connection to its disks: iSCSI, Fibre Channel, NVMe-oF."""
     HANG = "hang"
@@ -183,7 +183,8 @@ NOT_BY_LOAD = BLAMES_DEVICE | {
 class DeviceFacts:
     """What other signals show of a device while programs wait for it.
 
-    `unreachable`, `hanging`, `stuck`, `slow` and `starved` are disks, of itself or below it;
+    `unreachable`, `hanging`, `stuck`, `slow`, `starved` and `discarding` (for longer than others
+    may wait) are disks, of itself or below it;
     `dominant` are those that fill the queue of their adapter, the one with most in flight first;
     `synchronizing` are arrays, `holding` stacked devices that pass no request on.
     `write_bytes_per_second` is what it and its neighbours write now, None: not known.
@@ -198,7 +199,7 @@ class DeviceFacts:
     synchronizing: tuple[str, ...] = ()
     holding: tuple[str, ...] = ()
     is_suspended: bool = False
-    is_discarding: bool = False
+    discarding: tuple[str, ...] = ()
     is_discard_overdue: bool = False
     """Whether it has completed nothing for longer than a discard may take: it hangs."""
     is_at_limit: bool = False
@@ -224,6 +225,7 @@ class DeviceFacts:
     def disks(self, cause: FreezeCause) -> tuple[str, ...]:
         """Return the disks that are a cause, () where none is."""
         by_cause = {
+            FreezeCause.DISCARDING: self.discarding,
             FreezeCause.CONNECTION: self.unreachable,
             FreezeCause.HANG: self.hanging,
             FreezeCause.STUCK: self.stuck,
@@ -265,7 +267,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
 
 
 def _is_discarding(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
-    discards = facts.is_discarding or any(map(is_discard, tasks))
+    discards = bool(facts.discarding) or any(map(is_discard, tasks))
     return discards and not facts.is_discard_overdue
 
 

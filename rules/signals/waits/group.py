@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.guards import requests_discard
+from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.waits import device_facts, freeze_series, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
@@ -311,7 +311,7 @@ def _explained(
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
         beside = [w for one in facts.dominant for w in waits.get(one, ())] if facts.starved else []
         on_device = _harm(name, of_device, beside, state, facts, view)
-        if facts.is_discarding:
+        if facts.discarding:
             others = _discarding_on_others(name, waits, topology)
             on_device = replace(on_device, discarding=on_device.discarding + others)
         harms[name], all_facts[name] = on_device, facts

@@ -25,6 +25,8 @@ from iowarden.rules.signals.writeback import bandwidth, waiters, writeback
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from iowarden.collectors.model import Labels
+    from iowarden.rules.signals.discards import Discarder
     from iowarden.rules.signals.signal import View
 
 ACTIVE = "iowarden_guard_active"
@@ -37,15 +39,29 @@ class GuardState:
     guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
     rebuilding: frozenset[str] = frozenset()
     """Devices of arrays that were synchronizing when they were last read."""
+    discarders: Mapping[str, Discarder] = field(default_factory=dict)
+    """By device what discards, where tasks that wait for it show that."""
     samples: list[Sample] = field(default_factory=list, compare=False)
 
     def reasons(self, *objects: str) -> list[str]:
         """Return why these objects have guards, each reason once."""
-        active = {guard for name in objects for guard in self.guards.get(name, ())}
-        return [MEANINGS[guard].reason for guard in Guard if guard in active]
+        return list(
+            dict.fromkeys(
+                _reason(name, guard, self.discarders)
+                for guard in Guard
+                for name in objects
+                if guard in self.guards.get(name, ())
+            )
+        )
 
 
 NOTHING = GuardState()
+
+
+def _reason(name: str, guard: Guard, discarders: Mapping[str, Discarder]) -> str:
+    if guard is Guard.DISCARDING and name in discarders:
+        return discarders[name].value
+    return MEANINGS[guard].reason
 
 
 def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
@@ -53,10 +69,12 @@ def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
     arrays = view.inputs.snapshot.md
     if arrays is not None and view.derived is not None:
         syncing = guards.rebuilding(arrays, view.derived.topology)
-    by_object: dict[str, set[Guard]] = {
-        name: set(active) for name, active in device.GROUP.state(view.states).guards.items()
-    }
+    watch = device.GROUP.state(view.states)
+    by_object: dict[str, set[Guard]] = {name: set(active) for name, active in watch.guards.items()}
+    discarders = watch.tasks.discards
+    stacked = discarders.keys() - watch.device.devices.keys()
     for names, guard in (
+        (stacked, Guard.DISCARDING),
         (syncing, Guard.REBUILDING),
         (view.inputs.scanned, Guard.OWN_SCAN),
         (_at_limit(view), Guard.AT_LIMIT),
@@ -66,16 +84,20 @@ def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
     for name, guard in (*_of_tasks(view), *((HOST, guard) for guard in _of_host(view))):
         by_object.setdefault(name, set()).add(guard)
     # In nearly every second they are the same: then so are the samples.
-    if by_object == state.guards:
+    if by_object == state.guards and discarders == state.discarders:
         return replace(state, rebuilding=syncing), state.samples
     samples: list[Sample] = [
-        (ACTIVE, (("device", name), ("guard", guard.value)), 1.0)
+        (ACTIVE, (*_labels(name, guard), ("reason", _reason(name, guard, discarders))), 1.0)
         for name, active in sorted(by_object.items())
         for guard in Guard
         if guard in active
     ]
     found = {name: frozenset(active) for name, active in by_object.items()}
-    return GuardState(found, syncing, samples), samples
+    return GuardState(found, syncing, discarders, samples), samples
+
+
+def _labels(name: str, guard: Guard) -> Labels:
+    return (("device", name), ("guard", guard.value))
 
 
 def _of_host(view: View) -> Iterator[Guard]:
@@ -124,7 +146,8 @@ GROUP: SignalGroup[GuardState] = SignalGroup(
             ACTIVE,
             "gauge",
             "1 while a fact about this device, or without a device about the host, explains what"
-            " would look like a fault: its stalls are permitted for longer, or it is left out.",
+            " would look like a fault: its stalls are permitted for longer, or it is left out."
+            " 'reason' is one of few texts.",
         ),
     ),
     step=_step,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.guards import requests_discard
+from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
 
 if TYPE_CHECKING:

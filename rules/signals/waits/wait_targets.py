@@ -10,7 +10,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.signals.device import suspended
+from iowarden.rules.signals.device import device, suspended
+from iowarden.rules.signals.discards import is_discard
 from iowarden.rules.signals.waits import many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     FreezeCause,
@@ -69,6 +70,12 @@ def waits_by_device(
     if on_servers:
         by_device.setdefault(_only_server(by_device, state, view), []).extend(on_servers)
         placeless = [wait for wait in placeless if not waits_for_server(wait.task)]
+    discards_at = device.GROUP.state(view.states).tasks.discards_at
+    for wait in placeless if discards_at else ():
+        if is_discard(wait.task):
+            by_device.setdefault(discards_at, []).append(wait)
+    if discards_at:
+        placeless = [wait for wait in placeless if not is_discard(wait.task)]
     of_memory = [wait for wait in placeless if _is_for_memory(wait, state, view)]
     if of_memory:
         by_device[HOST] = of_memory

@@ -12,6 +12,7 @@ import pytest
 from support.blocked import IOCTL, Blocked, Counters, task
 
 from iowarden.rules.notices.who_waits import sentences
+from iowarden.rules.signals.guards import MEANINGS, Guard
 
 if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
@@ -21,7 +22,7 @@ STICK = {"removable": "1", "device_model": "STICK"}
 FSTRIM = {
     "command": "fstrim",
     "stack": ("submit_bio_wait", "blkdev_issue_discard", "ext4_trim_fs", "ext4_ioctl"),
-    "system_call": IOCTL,
+    "system_call": IOCTL.replace("0x1277", "0xc0185879"),
     "file": "/srv",
 }
 BLKDISCARD = {
@@ -70,6 +71,7 @@ def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy() -> None:
     host.pass_seconds(30, [], sdb=8_000_000)
     assert host.mails() == []
     assert "removable" in host.guards("sdb")
+    assert MEANINGS[Guard.REMOVABLE].reason in host.reasons("sdb")
     assert "DirtyLimitTooLarge" not in host.machine.host.names(), "its speed is not the host's"
 
 
@@ -182,6 +184,13 @@ def test_programs_on_built_in_flash_that_pauses_for_25_s_are_mailed() -> None:
     assert "removable" not in host.guards("mmcblk1")
 
 
+DISCARDER = {
+    "fstrim": "fstrim discards",
+    "blkdiscard": "a program discards the device",
+    "mkfs.ext4": "a program discards the device",
+}
+
+
 @pytest.mark.parametrize(
     ("discard", "seconds"),
     [(FSTRIM, 35), (BLKDISCARD, 100), (MKFS, 60)],
@@ -207,6 +216,7 @@ class TestDiscards:
         host, _ = self.played(discard, seconds)
         assert host.mails() == []
         assert "discarding" in host.guards("sda")
+        assert any(DISCARDER[str(discard["command"])] in each for each in host.reasons("sda"))
 
     def test_who_waits_behind_a_discard_is_mailed_with_it_as_the_cause(
         self, discard: dict[str, object], seconds: int
@@ -219,6 +229,7 @@ class TestDiscards:
         harm = host.machine.host.engine.signals.harm()  # type: ignore[union-attr]
         said = sentences(harm.last_harms["sda"][1], 0.0)
         assert f"because of: {discard['command']} (pid 909), which discards" in said
+        assert DISCARDER[str(discard["command"])] in host.summary("Freeze")
 
 
 _CODES = "0x7ffd 0x0 0x0 0x0 0x7ffc1e30 0x7f0ac5b0"

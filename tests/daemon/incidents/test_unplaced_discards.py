@@ -26,7 +26,13 @@ OWN_COMMIT = {
     "file": "/var/lib/influxdb/wal/1",
     "stack": (*COMMIT, "btrfs_commit_transaction", "btrfs_sync_file", "do_fsync"),
 }
-FORMS = {"btrfs": BTRFS, "swapon": SWAPON}
+FORMS = {
+    "btrfs": BTRFS,
+    "swapon": SWAPON,
+    "no stack": {**SWAPON, "stack": (), "wait_channel": ""},
+    "no stack, 5.16": {**SWAPON, "stack": (), "wait_channel": "io_schedule_timeout"},
+    "channel only": {**SWAPON, "stack": (), "wait_channel": "blkdev_issue_discard"},
+}
 
 
 def played(discard: dict[str, object], seconds: int, *, victims: int = 0) -> Blocked:
@@ -63,8 +69,55 @@ def test_a_program_whose_own_commit_discards_is_harmed_and_the_disk_does_not_han
     """btrfs discards in the fsync of a database, whose file is on no device of its own."""
     host = played(OWN_COMMIT, 60)
     assert host.mails()[0][0] - 60 <= 40
-    assert host.cause("") == "discarding"
+    assert host.cause() == "discarding"
+    assert "btrfs discards what it freed" in host.summary("Freeze")
+    assert "cat /sys/block/sda/queue/discard_max_bytes" in host.machine.host.mails[0].advice
     assert "DeviceHang" not in host.machine.host.names("warning")
+
+
+@pytest.mark.parametrize("shown", [1, 3])
+def test_a_discard_beside_a_counter_that_leaked_before_the_start_is_silent(shown: int) -> None:
+    """sdb shows requests since iowarden is there, and is idle: btrfs discards sda."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.disks["sdb"].leaked = shown
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 3
+    host.pass_seconds(60, [task(9, **BTRFS)])  # type: ignore[arg-type]
+    assert host.mails() == []
+    assert "discarding" in host.guards("sda")
+
+
+def test_a_mirror_of_btrfs_discards_one_of_its_disks_after_the_other() -> None:
+    """Source: kernel, fs/btrfs/extent-tree.c, btrfs_discard_extent: stripe by stripe."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    for name in ("sda", "sdb"):
+        host.disks[name].in_flight = 1
+        host.pass_seconds(50, [task(9, **BTRFS)])  # type: ignore[arg-type]
+        host.disks[name].in_flight, host.disks[name].discards = 0, 1
+        host.disks[name].discard_milliseconds += 50_000
+    host.pass_seconds(20, [], sda=8_000_000, sdb=8_000_000)
+    assert host.mails() == []
+
+
+@pytest.mark.parametrize("victims", [0, 2])
+def test_a_swap_area_on_an_array_is_discarded_on_all_of_its_disks(victims: int) -> None:
+    """md passes the discard on to both disks of the mirror; neither hangs."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.machine.add_array("md0", "raid1", "sda", "sdb")
+    host.machine.memory.write({"/sys/block/md0/dev": "9:0\n"})
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    host.disks["sda"].in_flight = host.disks["sdb"].in_flight = 1
+    waiting = [task(number, waits_at="9:0") for number in range(victims)]
+    host.pass_seconds(50, [task(9, **SWAPON), *waiting])  # type: ignore[arg-type]
+    assert bool(host.mails()) is bool(victims)
+    assert {"discarding"} <= {*host.guards("sda")} & {*host.guards("sdb")}
+    if victims:
+        assert host.cause("md0") == "discarding"
+        assert "swapon discards the swap area" in host.summary("Freeze")
 
 
 @pytest.mark.parametrize("form", FORMS)

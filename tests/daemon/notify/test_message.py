@@ -377,7 +377,7 @@ def test_a_subject_does_not_report_the_controller_twice() -> None:
     [
         "sdd fills the adapter's queue",
         "a limit of their control group",
-        "the disk discards (fstrim, blkdiscard, mkfs)",
+        "a program discards the device (blkdiscard, mkfs)",
         "the server does not answer",
         "no connection to its storage",
         "memory is swapped all the time",

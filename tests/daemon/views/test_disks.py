@@ -272,4 +272,5 @@ def test_a_disk_shows_which_facts_permit_its_stalls(tmp_path: Path) -> None:
         assert data(host, "disk", "show", "sda")["guards"] == [
             "in laptop mode disks sleep between writes"
         ]
-        assert host.program.metrics()['iowarden_guard_active{device="",guard="laptop_mode"}'] == 1
+        labels = 'device="",guard="laptop_mode",reason="in laptop mode disks sleep between writes"'
+        assert host.program.metrics()[f"iowarden_guard_active{{{labels}}}"] == 1

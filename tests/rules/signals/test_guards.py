@@ -14,14 +14,13 @@ from support.machine import disk, topology
 
 from iowarden import rules
 from iowarden.collectors.md.mdstat import SYNC_ACTIONS, MdArray
-from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
-from iowarden.rules.signals.guards import MEANINGS, Guard, discarding, min_seconds, rebuilding
+from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds, rebuilding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +231,7 @@ def test_a_signal_that_tests_a_guard_by_itself_is_seen(source: str) -> None:
 
 
 def test_every_guard_has_its_reason() -> None:
-    """'iowarden disk show' prints it."""
+    """'iowarden disk show' prints it, and it is a label on '/metrics': one of few texts."""
     assert list(MEANINGS) == list(Guard)
     assert all(meaning.reason for meaning in MEANINGS.values())
 
@@ -269,34 +268,3 @@ def test_only_the_disks_of_an_array_that_synchronizes_now_have_the_guard(action:
     ]
     assert rebuilding(arrays, topology(*disks, *mirrors)) == {"sda", "sdb"}
     assert rebuilding(None, topology(*disks)) == frozenset()
-
-
-DISCARDS = ("submit_bio_wait", "blkdev_issue_discard", "btrfs_issue_discard", "btrfs_finish_extent")
-COMMITS = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync")
-
-
-def blocked(command: str, stack: tuple[str, ...], device: str, *, kernel: bool) -> BlockedTask:
-    """Return a task that waits for a device, '': which one is not known."""
-    return BlockedTask(
-        len(command), 1, command, stack[0], stack, 0, 0, kernel=kernel, waits_at=device
-    )
-
-
-@pytest.mark.parametrize(
-    ("sentence", "discards_on", "candidates", "expected"),
-    [
-        ("the journal's thread has its device in its name", "sda", ["sdb"], {"sda"}),
-        ("another has not, and one disk completes nothing", "", ["sda"], {"sda"}),
-        ("two: it may be either", "", ["sda", "sdb"], set()),
-        ("all complete what they get", "", [], set()),
-    ],
-)
-@pytest.mark.parametrize("kernel", [True, False])
-def test_a_task_discards_on_the_one_disk_on_which_it_may(
-    sentence: str, discards_on: str, candidates: list[str], expected: set[str], *, kernel: bool
-) -> None:
-    """Mounted with '-o discard', file systems discard in threads, work queues and any program."""
-    tasks = [blocked("btrfs-transaction", DISCARDS, discards_on, kernel=kernel)]
-    tasks += [blocked("influxd", COMMITS, name, kernel=False) for name in ("sda", "sda")]
-    found = discarding(tasks, topology(disk("sda"), disk("sdb")), candidates)
-    assert found == expected, sentence
