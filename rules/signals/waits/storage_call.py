@@ -224,8 +224,30 @@ _STORAGE = (
 )
 """Prefixes of functions of the block layer, write-back, file systems, swap, md, dm, NFS and ZFS."""
 _NETWORK_FILE_SYSTEMS = ("rpc_", "nfs", "xprt_", "cifs_", "smb2_", "ceph_", "v9fs_", "p9_")
-_LOCKS = ("rwsem_down_", "__rwsem_down", "down_", "__mutex_lock", "mutex_lock", "__down")
-"""Source: kernel/locking/{rwsem,mutex,semaphore}.c."""
+_LOCKS = (
+    *("rwsem_down_", "__rwsem_down", "call_rwsem_down_", "down_", "__down"),
+    *("__mutex_lock", "mutex_lock"),
+    "d_alloc_parallel",  # fs/dcache.c: another task looks the same name up
+)
+"""Source: kernel/locking/{rwsem,mutex,semaphore}.c; lib/rwsem.c, arch/x86/lib/rwsem.S before 5.1.
+"""
+_PATHS = (
+    # fs/namei.c, in the order of its functions: who calls another may have it inlined.
+    "lock_rename",
+    *("lookup_", "__lookup_", "walk_component", "link_path_walk", "path_lookupat"),
+    *("open_last_lookups", "do_last", "path_openat", "do_filp_open", "do_tmpfile"),
+    "filename_create",
+    *("do_mknodat", "do_mkdirat", "do_rmdir", "do_unlinkat", "do_symlinkat", "do_linkat"),
+    *("do_renameat2", "sys_rename", "real_lookup", "do_lookup"),
+    "iterate_dir",  # fs/readdir.c
+    *("do_truncate", "chmod_common", "chown_common"),  # fs/open.c
+    "utimes_common",  # fs/utimes.c
+    "vfs_",  # fs/{namei,readdir,xattr,utimes}.c: on behalf of a system call
+)
+"""Functions above all file systems that take the lock of a directory or file themselves: its
+holder looks up, creates or deletes there, and waits for the disk. The stack of who waits for the
+lock has no function of the file system.
+"""
 
 
 def purpose(task: BlockedTask) -> Purpose:
@@ -244,7 +266,7 @@ def _purpose(wait_channel: str, stack: tuple[str, ...], has_file: bool) -> Purpo
         return Purpose.ELSEWHERE
     if _any_starts(functions, _WHOLE_WRITE_OUT):
         return Purpose.WHOLE_WRITE_OUT
-    if _any_starts(functions, _STORAGE) or has_file:
+    if _any_starts(functions, _STORAGE) or has_file or _is_path_locked(functions):
         return Purpose.STORAGE
     return Purpose.ELSEWHERE if functions else Purpose.NOT_KNOWN
 
@@ -253,6 +275,15 @@ def waits_for_lock(task: BlockedTask) -> bool:
     """Whether it waits for a lock that another task holds: the wait is that task's."""
     innermost = next(_functions(task.wait_channel, task.stack), "")
     return innermost.startswith(_LOCKS) or _any_starts(task.stack[:3], _LOCKS)
+
+
+def _is_path_locked(functions: tuple[str, ...]) -> bool:
+    """Whether the lock of a directory or file is waited for, taken by no file system of its own.
+
+    Whoever takes another lock on the way (kernfs, a driver) is innermost, and is none of these.
+    """
+    taker = next((name for name in functions if not name.startswith(_LOCKS)), "")
+    return functions[:1] != (taker,) and taker.startswith(_PATHS)
 
 
 def waits_for_server(task: BlockedTask) -> bool:

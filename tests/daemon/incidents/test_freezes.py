@@ -10,7 +10,7 @@ from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
 from support.simulation import START
 
 from iowarden.rules.notice import Reason
-from iowarden.rules.notices import report
+from iowarden.rules.notices import report, who_waits
 from iowarden.rules.signals.waits import group
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 from iowarden.rules.signals.waits.wait_targets import HOST
@@ -134,6 +134,39 @@ def test_a_program_that_waits_in_open_waits_for_the_device_of_the_others(server:
         )
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
     assert set(harm.devices) == {"md0"}
+
+
+def test_who_creates_files_in_a_directory_that_is_being_emptied_waits_behind_who_empties_it(
+    server: Server,
+) -> None:
+    """rm reads bitmaps, each in a moment; four wait in open for the directory's lock meanwhile."""
+    stack = ("rwsem_down_write_slowpath", "down_write", "open_last_lookups", "path_openat")
+    nowhere = {"waits_at": "", "file": "", "mount": ""}
+    opening = nowhere | {
+        "command": "smtpd",
+        "wait_channel": stack[0],
+        "stack": stack,
+        "system_call": f"257 0xffffff9c 0x55d0 0x241 0x1b6 0x0 0x0 {SP_PC}",
+    }
+    deleting = nowhere | {
+        "command": "rm",
+        "wait_channel": "bit_wait_io",
+        "stack": ("bit_wait_io", "__wait_on_buffer", "ext4_read_block_bitmap", "ext4_evict_inode"),
+        "system_call": f"263 0xffffff9c 0x55d0 0x0 0x0 0x0 0x0 {SP_PC}",
+    }
+    began = server.second
+    for second in range(20):
+        rm = backend(70, **deleting, voluntary_switches=900 + 110 * second)
+        tasks = [rm, *(backend(n, **opening) for n in range(4))]
+        server.pass_second(tasks, queued=3_000_000, speed=1_000_000)
+    ((mailed, _, _),) = server.subjects()
+    assert mailed - began <= 20.0
+    assert server.machine.host.engine is not None
+    harm = server.machine.host.engine.signals.harm()
+    assert harm.causes[HOST] is FreezeCause.LOCK
+    assert who_waits.sentences(harm.last_harms[HOST][1], 0.0)[-1] == (
+        "because of: rm (pid 970), which waits for the disk itself and may hold their lock"
+    )
 
 
 @pytest.mark.parametrize(

@@ -174,13 +174,23 @@ def test_two_polls_show_one_call_or_two(
         (("do_coredump", "get_signal"), Purpose.ELSEWHERE),
         (("dma_fence_default_wait", "drm_syncobj_array_wait_timeout"), Purpose.ELSEWHERE),
         (("autofs_wait", "autofs_mount_wait"), Purpose.ELSEWHERE),
+        (("rwsem_down_write_slowpath", "down_write", "open_last_lookups"), Purpose.STORAGE),
+        (("rwsem_down_read_slowpath", "down_read", "walk_component"), Purpose.STORAGE),
+        (("d_alloc_parallel", "__lookup_slow", "lookup_slow"), Purpose.STORAGE),
+        (("rwsem_down_write_slowpath", "down_write", "lock_rename"), Purpose.STORAGE),
+        (("rwsem_down_read_slowpath", "down_read_killable", "iterate_dir"), Purpose.STORAGE),
+        (("call_rwsem_down_write_failed", "down_write", "filename_create"), Purpose.STORAGE),
+        (("__mutex_lock_slowpath", "mutex_lock", "do_lookup"), Purpose.STORAGE),
+        (("rwsem_down_read_slowpath", "kernfs_iop_lookup", "lookup_slow"), Purpose.ELSEWHERE),
+        (("__mutex_lock", "misc_open", "chrdev_open", "path_openat"), Purpose.ELSEWHERE),
+        (("wait_for_partner", "fifo_open", "do_dentry_open", "path_openat"), Purpose.ELSEWHERE),
         (("folio_wait_writeback", "sync_inodes_sb", "ksys_sync"), Purpose.WHOLE_WRITE_OUT),
         (("wb_wait_for_completion", "sync_filesystem", "path_umount"), Purpose.WHOLE_WRITE_OUT),
         (("wb_wait_for_completion", "freeze_super", "do_vfs_ioctl"), Purpose.WHOLE_WRITE_OUT),
     ],
 )
 def test_the_stack_says_what_a_task_waits_for(stack: tuple[str, ...], expected: Purpose) -> None:
-    """Stacks of Linux 6.1 to 6.18, innermost function first."""
+    """Stacks of Linux 6.1 to 6.18, innermost function first; some of 2.6.32 and 4.19."""
     assert purpose(task(wait_channel=stack[0], stack=stack, waits_at="")) is expected
 
 
