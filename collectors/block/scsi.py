@@ -28,6 +28,9 @@ scsi_transport_iscsi.c.
 """
 MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
+USB_DRIVERS = "/sys/bus/usb/drivers"
+_USB_STORAGE = ("usb-storage", "ums", "uas")
+"""Prefixes of the drivers of USB storage: 'ums-realtek', 'ums_eneub6250'."""
 _ADDRESS = lazy_pattern(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _NUMBERED = {
     "mpt3sas": ("mpt3sas_cm{}", "mpt3sas{}"),
@@ -217,11 +220,12 @@ def read_scsi(root: Machine) -> ScsiTopology:
     """
     hosts, multi_queue = {}, []
     fabrics = {name for directory in FABRICS for name in root.try_names(directory) or ()}
+    on_usb = _on_usb(root)
     for name in root.names(HOSTS):
         found = attributes(root, f"{HOSTS}/{name}")
         if found is not None:
             host, says = _host(name, found, fabric=name in fabrics), found.flag("use_blk_mq")
-            host = replace(host, usb=_is_usb(root, name))
+            host = replace(host, usb=name in on_usb)
             if not found.vanished():
                 hosts[host.name] = host
                 multi_queue.append(says)
@@ -245,12 +249,21 @@ def read_scsi(root: Machine) -> ScsiTopology:
     return ScsiTopology(hosts, devices, _multi_queue(root, multi_queue))
 
 
-def _is_usb(root: Machine, name: str) -> bool:
-    """Whether the parent of a host is an interface of a USB device.
+def _on_usb(root: Machine) -> frozenset[str]:
+    """Return the hosts that are USB devices: each is below the interface that its driver has.
 
-    Source: kernel, drivers/usb/core/sysfs.c (bInterfaceClass).
+    Found from the driver down: a recording has no path with '..', which leads to the interface from
+    the host. Source: kernel, drivers/base/bus.c (driver_sysfs_add), drivers/usb/storage.
     """
-    return bool(root.try_read(f"{HOSTS}/{name}/device/../bInterfaceClass"))
+    drivers = root.try_names(USB_DRIVERS) or ()
+    return frozenset(
+        name
+        for driver in drivers
+        if driver.startswith(_USB_STORAGE)
+        for interface in root.try_names(f"{USB_DRIVERS}/{driver}") or ()
+        if ":" in interface  # '2-1:1.0'; a device itself has none, nor has 'bind' or 'new_id'
+        for name in root.try_names(f"{USB_DRIVERS}/{driver}/{interface}") or ()
+    )
 
 
 def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:

@@ -924,7 +924,7 @@ def usb_disk_is_reset(m: FakeMachine) -> Incident:
     m.sata("sda")
     m.mount("/", "sda1")
     m.adapter(9, "uas")
-    m.has({"/sys/class/scsi_host/host9/device/../bInterfaceClass": "08\n"})
+    m.has({"/sys/bus/usb/drivers/uas/2-1:1.0/host9": None})
     m.disk("sdb", "9:0:0:0", vendor="WD", model="Elements", removable=False)
     m.mount("/media/backup", "sdb1")
     yield 30

@@ -281,7 +281,10 @@ def test_a_host_without_a_number_of_its_driver_has_no_such_name(machine: Machine
 
 
 def test_a_host_is_known_by_what_it_hangs_on_whatever_its_driver_is_called(tmp_path: Path) -> None:
-    """As in sysfs: uas has '(null)', and qla2xxx may; class and USB interface identify it."""
+    """As in sysfs: uas has '(null)', and qla2xxx may; class and USB interface identify it.
+
+    What is read of it can be recorded: no path has a '..', which no recording may have.
+    """
     interface = tmp_path / "sys/devices/usb2/2-1/2-1:1.0"
     (tmp_path / "sys/class/scsi_host").mkdir(parents=True)
     (tmp_path / "sys/class/scsi_device").mkdir()
@@ -292,9 +295,13 @@ def test_a_host_is_known_by_what_it_hangs_on_whatever_its_driver_is_called(tmp_p
         (real / "proc_name").write_text("(null)\n")
         (real / "device").symlink_to(f"../../../host{number}")
         (tmp_path / f"sys/class/scsi_host/host{number}").symlink_to(real)
-    (interface / "bInterfaceClass").write_text("08\n")
-    found = read_scsi(Machine(str(tmp_path))).hosts
+    (tmp_path / "sys/bus/usb/drivers/uas").mkdir(parents=True)
+    (tmp_path / "sys/bus/usb/drivers/uas/2-1:1.0").symlink_to(interface)
+    paths: list[str] = []
+    seen = Machine(str(tmp_path), seen=lambda path, _: paths.append(path))
+    found = read_scsi(seen).hosts
     assert {name: (h.driver, h.usb, h.fabric) for name, h in found.items()} == {
         "host0": (None, True, False),
         "host1": (None, False, True),
     }
+    assert [path for path in paths if ".." in path.split("/")] == []
