@@ -231,7 +231,7 @@ def _holders_text(holders: Iterable[BlockedTask]) -> str:
 
 
 def causes_text(causes: Iterable[Cause], discarding: Sequence[BlockedTask] = ()) -> str:
-    """Return who discards, else who moves the bytes, '' if no single program does.
+    """Return who discards, else who moves the bytes, at most three, '' if no single program does.
 
     One that moves a small part of what another moves explains nothing.
     """
@@ -240,7 +240,8 @@ def causes_text(causes: Iterable[Cause], discarding: Sequence[BlockedTask] = ())
         return f"{'; '.join(who[:MAX_PROGRAMS])}, which discards"
     named = list(causes)
     most = max((cause.moved_bytes for cause in named), default=0)
-    return "; ".join(_moved(cause) for cause in named if cause.moved_bytes >= MIN_SHARE * most)
+    large = [cause for cause in named if cause.moved_bytes >= MIN_SHARE * most]
+    return "; ".join(_moved(cause) for cause in large[:MAX_PROGRAMS])
 
 
 def because_text(harm: Harm) -> str:

@@ -309,8 +309,7 @@ def _explained(
     for name, of_device in waits.items():
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
-        beside = [w for one in facts.dominant for w in waits.get(one, ())] if facts.starved else []
-        on_device = _harm(name, of_device, beside, state, facts, view)
+        on_device = _harm(name, waits, state, facts, view)
         if facts.discarding:
             others = _discarding_on_others(name, waits, topology)
             on_device = replace(on_device, discarding=on_device.discarding + others)
@@ -478,20 +477,19 @@ def _legacy_queued_ratio(view: View) -> float | None:
 
 
 def _harm(
-    name: str,
-    waits: list[Wait],
-    waits_of_others: list[Wait],
-    state: HarmState,
-    facts: DeviceFacts,
-    view: View,
+    name: str, all_waits: Mapping[str, list[Wait]], state: HarmState, facts: DeviceFacts, view: View
 ) -> Harm:
     """Return who is harmed on a device, with the load of the leaf devices below it.
 
     Where another disk fills the queue of its adapter, with the load of that and who waits for it.
     """
     assert view.derived is not None  # noqa: S101 - `_step` returned
-    leaves = device_facts.leaves(name, view.derived.topology)
-    loaded = leaves.union(facts.dominant) if facts.starved else leaves
+    topology, waits = view.derived.topology, all_waits[name]
+    leaves = device_facts.leaves(name, topology)
+    dominant = facts.dominant if facts.starved else ()
+    loaded = leaves.union(dominant)
+    waits_of_others = [wait for one in dominant for wait in all_waits.get(one, ())]
+    elsewhere = _processes_elsewhere(loaded, all_waits, topology)
     before = load.since(state.moved, min(wait.not_before_seconds for wait in waits))
     completed = speed = 0.0
     mostly_reads = False
@@ -525,7 +523,20 @@ def _harm(
             uptime_seconds=view.inputs.uptime_seconds,
             mostly_reads=mostly_reads,
         )
-    return harm(waits, moved, completed, speed, capable)
+    return harm(waits, moved, completed, speed, capable, elsewhere)
+
+
+def _processes_elsewhere(
+    leaves: frozenset[str], waits: Mapping[str, list[Wait]], topology: Topology
+) -> frozenset[int]:
+    """Return the processes that wait for other disks than these, and for none of these."""
+    here: set[int] = set()
+    elsewhere: set[int] = set()
+    for name, of_device in waits.items():
+        is_other = leaves.isdisjoint(device_facts.leaves(name, topology))
+        found = elsewhere if is_other else here
+        found.update(wait.task.process or wait.task.pid for wait in of_device)
+    return frozenset(elsewhere - here)
 
 
 def _queued_bytes(view: View) -> float | None:

@@ -16,14 +16,13 @@ from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.waits import Wait
 
 CAUSE_RATIO = 0.25
 """A process with this share of what the devices moved is a cause."""
-MAX_CAUSES = 3
 MIN_BYTES_PER_SECOND = 65_536.0
 """Less than this explains no wait, whatever its share of an idle device."""
 EXPLAINED_RATIO = 0.25
@@ -138,8 +137,15 @@ class Harm:
     """Programs that discard, which is what the others wait for."""
 
 
-def causes(load: Load) -> tuple[Cause, ...]:
-    """Return who moves a quarter or more of what the devices do, at most three, largest first."""
+def causes(
+    load: Load, here: Container[int] = (), elsewhere: Container[int] = ()
+) -> tuple[Cause, ...]:
+    """Return who moves a quarter or more of what the devices do: who waits for them, then the rest.
+
+    A process' bytes are those on all disks. So where one that waits `here` moved as much, one that
+    waits only for disks `elsewhere` moved its bytes there; both by process ID. Each group has the
+    largest first.
+    """
     least_bytes = MIN_BYTES_PER_SECOND * load.seconds
     candidates: list[Cause] = []
     for process in load.processes:
@@ -157,11 +163,13 @@ def causes(load: Load) -> tuple[Cause, ...]:
                 candidates.append(
                     Cause(process.pid, process.command, process.unit, moved, ratio, writes, threads)
                 )
-    candidates.sort(key=lambda cause: (-cause.moved_bytes, cause.pid))
+    if any(cause.pid in here for cause in candidates):
+        candidates = [c for c in candidates if c.pid in here or c.pid not in elsewhere]
+    candidates.sort(key=lambda cause: (cause.pid not in here, -cause.moved_bytes, cause.pid))
     largest: dict[int, Cause] = {}
     for cause in candidates:
         largest.setdefault(cause.pid, cause)
-    return tuple(largest.values())[:MAX_CAUSES]
+    return tuple(largest.values())
 
 
 def causing_units(load: Load) -> tuple[Cause, ...]:
@@ -199,14 +207,17 @@ def harm(
     completed_bytes: float,
     bytes_per_second: float,
     best_bytes_per_second: float = 0.0,
+    elsewhere: Container[int] = (),
 ) -> Harm:
     """Return who is harmed by these waits for one device, and by whom.
 
     `completed_bytes` is what the device completed since the oldest of the waits began;
     `bytes_per_second` its write speed, `best_bytes_per_second` the one that it has when it works
-    well, 0 if not known.
+    well, 0 if not known. `elsewhere`: processes that wait for other disks.
     """
-    found_causes = causes(load)
+    waits = tuple(waits)
+    here = frozenset(wait.task.process or wait.task.pid for wait in waits)
+    found_causes = causes(load, here, elsewhere)
     victims: list[Victim] = []
     evidence: list[Victim] = []
     discarding: list[BlockedTask] = []

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.blocked import SP_PC, Blocked, Counters, task
 
+from iowarden.rules.notices.who_waits import because_text
+
 if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
 
@@ -97,3 +99,60 @@ def test_an_encryption_that_passes_nothing_on_is_the_cause_and_its_disk_is_not()
     assert (second - 70 <= 20.0, severity) == (True, "warning")
     assert host.cause("dm-0") == "not passed on"
     assert "it passes no requests on to its disks" in host.summary("Freeze")
+
+
+def erased(*disks: str) -> tuple[Blocked, list[BlockedTask]]:
+    """Return a host whose new disks are written by one dd each, without the page cache.
+
+    Each of its writes takes 4 to 6 s.
+    """
+    host = Blocked()
+    for name in disks:
+        host.add_disk(name)
+    stack = ("io_schedule", "__blkdev_direct_IO_simple", "generic_file_direct_write", "vfs_write")
+    writers = [
+        task(
+            *(number, "dd"),
+            stack=stack,
+            wait_channel=stack[0],
+            system_call=f"1 0x1 0x7f10 0x4000000 0x0 0x0 0x0 {SP_PC}",
+            waits_at=f"/dev/{name}",
+            file=f"/dev/{name}",
+            mount="",
+        )
+        for number, name in enumerate(disks, 1)
+    ]
+    host.pass_seconds(70, sda=MB)
+    return host, writers
+
+
+def test_four_disks_erased_by_one_program_each_harm_nobody() -> None:
+    """Each dd writes as much as any disk completes: each disk has its own, and no victim."""
+    disks = ("sdb", "sdc", "sdd", "sde")
+    host, writers = erased(*disks)
+    for second in range(420):
+        for number in range(len(disks)):
+            host.writers[901 + number] = ("dd", 150 * MB * second)
+        turn = 64 * MB * (second // 5)
+        tasks = [replace(each, counters=(0, turn, 0, turn, 0, turn)) for each in writers]
+        host.pass_seconds(1, tasks, **dict.fromkeys(disks, 150 * MB))
+    assert host.mails() == []
+
+
+def test_who_is_blocked_by_one_of_four_writers_is_blocked_by_that_of_its_own_disk() -> None:
+    """All four write at the same speed; blkid reads the disk of the last one."""
+    disks = ("sdb", "sdc", "sdd", "sde")
+    host, writers = erased(*disks)
+    victim = task(9, "blkid", waits_at="/dev/sde", file="/dev/sde", mount="")
+    for second in range(40):
+        for number in range(len(disks)):
+            host.writers[901 + number] = ("dd", 150 * MB * second)
+        turn = 64 * MB * (second // 5)
+        tasks = [replace(each, counters=(0, turn, 0, turn, 0, turn)) for each in writers]
+        tasks += [victim] if second >= 5 else []
+        host.pass_seconds(1, tasks, **dict.fromkeys(disks, 150 * MB))
+    assert host.machine.host.engine is not None
+    harm = host.machine.host.engine.signals.harm().harms["sde"]
+    assert [each.wait.task.command for each in harm.victims] == ["blkid"]
+    assert because_text(harm).startswith("dd (dd.service, pid 904), which wrote ")
+    assert ";" not in because_text(harm)

@@ -355,13 +355,22 @@ def test_who_waits_elsewhere_or_for_the_whole_host_is_not_harmed() -> None:
 def test_a_cause_moves_a_quarter_of_what_the_device_does(
     written: tuple[int, ...], expected: list[int]
 ) -> None:
-    """At most three; of five hundred small writers nobody is."""
+    """Of five hundred small writers nobody is."""
     million = 1_000_000
     processes = tuple(
         ProcessLoad(pid, "dd", "", 0, size * million) for pid, size in enumerate(written, 1)
     )
     load = Load(45.0, processes, read_bytes=0, written_bytes=1000 * million)
     assert [cause.pid for cause in causes(load)] == expected
+
+
+def test_of_who_wrote_to_several_disks_those_that_wait_for_this_one_are_its_load() -> None:
+    """Four copies of 900 MB; the disk concerned completed that much, and copy 4 waits for it."""
+    million = 1_000_000
+    processes = tuple(ProcessLoad(pid, "dd", "", 0, 900 * million) for pid in (1, 2, 3, 4))
+    load = Load(45.0, processes, read_bytes=0, written_bytes=900 * million)
+    assert [one.pid for one in causes(load, {4}, {1, 2})] == [4, 3]
+    assert [one.pid for one in causes(load, {5}, {1, 2})] == [1, 2, 3, 4]
 
 
 def test_kilobytes_explain_no_wait_though_they_are_all_that_was_written() -> None:
