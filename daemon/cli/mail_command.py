@@ -15,9 +15,11 @@ from iowarden.daemon.config.load import with_password, with_receiver_secrets
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.notify import sender
 from iowarden.daemon.notify.message import recipients, render
+from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice
-from iowarden.daemon.setup import service_user
+from iowarden.daemon.setup import mail_advice, service_user
+from iowarden.daemon.setup.mail_advice import Topic
 from iowarden.daemon.storage import state_access
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.terminal import exit_status
@@ -75,17 +77,31 @@ def send_test_mail(settings: Config) -> int:
                 f" {error}; set 'mail.server', or name another one with --state-directory\n"
             )
             return exit_status.FAILED
+    if refused_topics(settings):
+        return exit_status.FAILED
+    return EXIT_NO_SERVER if settings.mail.server is None else 0
+
+
+def refused_topics(settings: Config) -> list[Topic]:
+    """Send a test mail, print the answers with the next step; return what is to be corrected."""
     receivers = recipients(settings)
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)
-    delivered = True
-    for server in sender.mail_settings(settings):  # each, since the second one is used rarely
+    topics = []
+    sections = ("mail", "mail_fallback")
+    # Each server, since the second one is used rarely.
+    for section, server in zip(sections, sender.mail_settings(settings), strict=False):
         for line in sender.test_mail(server, message.as_bytes(), receivers):
             sys.stdout.write(f"{line.text}\n")
-            delivered = delivered and line.good
-    if delivered and settings.mail.server is None:
-        return EXIT_NO_SERVER
-    return 0 if delivered else exit_status.FAILED
+            if line.good:
+                continue
+            topic = Topic.OTHER
+            if isinstance(server, MailSettings):
+                place = mail_advice.Place(section, server.server, server.port)
+                topic, advice = mail_advice.corrected_by(line.step, line.got, place)
+                sys.stdout.write(f"  {advice}\n")
+            topics.append(topic if section == "mail" else Topic.OTHER)
+    return topics
 
 
 def _test_notify(arguments: argparse.Namespace) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
+import os
 import re
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import yaml
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
@@ -34,6 +32,8 @@ from iowarden.daemon.setup import (
     service_user,
     yaml_edit,
 )
+from iowarden.daemon.setup.dialogue import NextStep
+from iowarden.daemon.setup.mail_advice import Topic
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.terminal import exit_status
 
@@ -51,6 +51,8 @@ HEADER = (
 """First lines of a new file."""
 _LINE = re.compile(r":\d+: ")
 """The line number of a problem: it changes as lines are added above it."""
+_SET = re.compile(r":\d+: (?:mail|notify|self_tests)\b(?!.*unknown key)")
+"""A problem that answers may correct: they set these keys."""
 
 
 def add_commands(add: Add) -> None:
@@ -121,14 +123,17 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
             " changed. See: iowarden setup --help\n"
         )
         return exit_status.USAGE
-    draft = _drafted(given, arguments.config or command.DEFAULT_CONFIG)
     is_tested = not arguments.no_test_mail
-    failed = draft.failed_receivers(messages=is_tested)
-    if refused := failed & draft.changed_receivers():
-        sys.stderr.write(f"not accepted: {', '.join(sorted(refused))}\n")
-        if not (is_prompted and dialogue.agreed("Save it nevertheless?", "no")):
-            sys.stderr.write(_REFUSED.format(draft.file.path))
-            return exit_status.FAILED
+    path = arguments.config or command.DEFAULT_CONFIG
+    tried = (
+        _by_dialogue(path, messages=is_tested)
+        if is_prompted
+        else _by_options(given, path, messages=is_tested)
+    )
+    if tried is None:
+        sys.stderr.write(_REFUSED.format(os.path.realpath(path)))
+        return exit_status.FAILED
+    draft, failed = tried
     if others := sorted(failed - draft.changed_receivers()):
         sys.stderr.write(
             f"not accepted: {', '.join(others)}, which this run does not change; test it by"
@@ -152,6 +157,44 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
     return status
 
 
+def _by_options(
+    given: answers.SetupAnswers, path: str, *, messages: bool
+) -> tuple[_Draft, frozenset[str]] | None:
+    """Return a tested configuration and the receivers that failed; None: it is not to be saved.
+
+    Errors: UserInputError.
+    """
+    file = config_file.read(path)
+    present = _edited(file, path, yaml_edit.values)
+    draft = _drafted(file, path, present, _completed(given, present), {})
+    failed = draft.failed_receivers(messages=messages)
+    return None if draft.refused(failed) else (draft, frozenset(failed))
+
+
+def _by_dialogue(path: str, *, messages: bool) -> tuple[_Draft, frozenset[str]] | None:
+    """The same on a terminal, where what a receiver refuses is prompted for again."""
+    file = config_file.read(path)
+    present = _edited(file, path, yaml_edit.values)
+    if lasting := [problem for problem in _problems(file.text, path) if not _SET.search(problem)]:
+        raise UserInputError("\n".join((*lasting, _UNCHANGED)))
+    # Next to a symbolic link, not to its target, which may be under version control.
+    default_password = str(Path(path).absolute().with_name("password"))
+    talk = dialogue.Dialogue(present, local_mail.greeting(), default_password)
+    talk.hold()
+    while True:
+        draft = _drafted(file, path, present, talk.given, talk.secrets)
+        failed = draft.failed_receivers(messages=messages)
+        refused = draft.refused(failed)
+        topics = sorted(set(refused.values()) - {Topic.OTHER})
+        step = dialogue.next_step(is_correctable=bool(topics)) if refused else NextStep.SAVE
+        if step is NextStep.SAVE:
+            return draft, frozenset(failed)
+        if step is NextStep.END:
+            return None
+        for topic in topics:
+            talk.correct(topic)
+
+
 _REFUSED = (
     "nothing was changed in '{}'; correct it and run 'iowarden setup' again, or save it without a"
     " test by '--no-test-mail'\n"
@@ -162,7 +205,7 @@ _REFUSED = (
 class _Draft:
     """A configuration that is not saved: the file as it is, its new text, and typed secrets.
 
-    `problems` are those that the file had before; `secrets` are by the paths of their files.
+    `secrets` are by the paths of their files.
     """
 
     path: str
@@ -171,15 +214,20 @@ class _Draft:
     given: answers.SetupAnswers
     secrets: Mapping[str, str]
     present: Mapping[str, Any]
-    problems: tuple[str, ...]
+    settings: Config
 
-    def failed_receivers(self, *, messages: bool) -> frozenset[str]:
-        """Return what the service could not use: 'mail', and names of 'notify'."""
-        settings = _mail_settings(self.text, self.path)
-        if settings is None:
-            sys.stderr.write(f"no test mail: 'mail' or 'notify' in '{self.path}' is not valid\n")
-            return frozenset()
-        return _Trial(settings, self.path, self.secrets).failed_receivers(messages=messages)
+    def failed_receivers(self, *, messages: bool) -> dict[str, Topic]:
+        """Return what the service could not use: 'mail', and names of 'notify'; and what for."""
+        return _Trial(self.settings, self.path, self.secrets).failed_receivers(messages=messages)
+
+    def refused(self, failed: Mapping[str, Topic]) -> dict[str, Topic]:
+        """Return, and name to the user, those of the failed receivers that this run sets up."""
+        changed = self.changed_receivers()
+        refused = {name: topic for name, topic in failed.items() if name in changed}
+        if refused:
+            sys.stderr.write(f"not accepted: {', '.join(sorted(refused))}\n")
+            sys.stderr.flush()
+        return refused
 
     def changed_receivers(self) -> frozenset[str]:
         """Return what this run sets up; for the others the file in force is no better."""
@@ -191,9 +239,8 @@ class _Draft:
 
     def has_receiver(self) -> bool:
         """Whether a mail server or another receiver of alerts is configured."""
-        settings = _mail_settings(self.text, self.path)
-        return settings is None or bool(
-            settings.mail.server or any(receiver.notifies for receiver in settings.notify)
+        return self.settings.mail.server is not None or any(
+            receiver.notifies for receiver in self.settings.notify
         )
 
 
@@ -210,43 +257,45 @@ class _Trial:
         self._unsaved = unsaved
         self._user = service_user.service_user()
 
-    def failed_receivers(self, *, messages: bool) -> frozenset[str]:
-        """Return what the service could not use: 'mail', and names of 'notify'.
+    def failed_receivers(self, *, messages: bool) -> dict[str, Topic]:
+        """Return what the service could not use: 'mail', and names of 'notify'; and what for.
 
         Reads all secrets, then sends the test messages unless `messages` is False.
         """
         names = [receiver.name for receiver in self._settings.notify]
-        if not self._is_accepted(lambda _: 0):
-            return frozenset((MAIL, *names))
+        if self._status(lambda _: 0):
+            return dict.fromkeys((MAIL, *names), Topic.OTHER)
         if not messages:
-            return frozenset()
-        failed = set()
+            return {}
+        failed = {}
         if self._settings.mail.server is None:
             print("no test mail: no mail server is configured ('mail.server')", flush=True)
-        elif not self._is_mail_accepted():
-            failed.add(MAIL)
+        elif topic := self._mail_refusal():
+            failed[MAIL] = topic
         if names:
             print("sending a test notification to the receivers of 'notify':", flush=True)
         for name in names:
-            if not self._is_accepted(_notification(name)):
-                failed.add(name)
-        return frozenset(failed)
+            if self._status(_notification(name)):
+                failed[name] = Topic.RECEIVER
+        return failed
 
-    def _is_mail_accepted(self) -> bool:
+    def _mail_refusal(self) -> Topic | None:
+        """Send a test mail; return what is to be corrected, None if it was accepted."""
         by = f" as user '{self._user.pw_name}'" if self._user else ""
         to = ", ".join(self._settings.mail.to)
         print(f"sending a test mail{by} to {to}:", flush=True)
         silent = "a server that accepts and is silent is given up after minutes"
         print(f"({silent}; Ctrl-C ends it now, and nothing is saved)", flush=True)
-        accepted = self._is_accepted(mail_command.send_test_mail)
-        if accepted:
+        # The topic is the status of a child process.
+        status = self._status(lambda known: next(iter(mail_command.refused_topics(known)), 0))
+        if status == 0:
             print("the server took the test mail; check that it arrives", flush=True)
-        else:
-            sys.stderr.write("the test mail was not accepted for all recipients\n")
-        return accepted
+            return None
+        sys.stderr.write("the test mail was not accepted for all recipients\n")
+        return Topic(status) if status in {*Topic} else Topic.OTHER
 
-    def _is_accepted(self, part: Callable[[Config], int]) -> bool:
-        """Run a part with all secrets as the service's user; return whether its status is 0."""
+    def _status(self, part: Callable[[Config], int]) -> int:
+        """Run a part with all secrets as the service's user; return its status, 0 if good."""
         mail = self._settings.mail
         try:
             # systemd reads a credential as root and passes it to the service: so does this process.
@@ -258,10 +307,10 @@ class _Trial:
                 known = settings if is_root_read else self._with_password()
                 return part(with_receiver_secrets(known, self._path, self._unsaved))
 
-            return service_user.run(run, self._user) == 0
+            return service_user.run(run, self._user)
         except ConfigError as error:  # without another user, this process reads them
             sys.stderr.write(f"{error}\n")
-            return False
+            return exit_status.CONFIG
 
     def _with_password(self) -> Config:
         return with_password(self._settings, self._path, self._unsaved)
@@ -271,25 +320,31 @@ def _notification(name: str) -> Callable[[Config], int]:
     return lambda settings: mail_command.send_test_notification(settings, name)
 
 
-def _drafted(given: answers.SetupAnswers, path: str) -> _Draft:
-    """Return the configuration that follows from the answers. Errors: UserInputError."""
-    file = config_file.read(path)
-    earlier = _problems(file.text, path)
-    present = _edited(file, earlier, yaml_edit.values)
-    secrets: Mapping[str, str] = {}
-    if given.given:
-        given = _completed(given, present)
-    else:
-        # Next to a symbolic link, not to its target, which may be under version control.
-        default_password = str(Path(path).absolute().with_name("password"))
-        given, secrets = dialogue.hold(present, local_mail.greeting(), default_password)
+def _drafted(
+    file: config_file.ConfigFile,
+    path: str,
+    present: Mapping[str, Any],
+    given: answers.SetupAnswers,
+    secrets: Mapping[str, str],
+) -> _Draft:
+    """Return the configuration that follows from the answers. Errors: UserInputError.
+
+    One that the service would refuse is not drafted, whatever the reason: it would not be in force.
+    """
     changes = answers.changes(given, present)
-    text = _edited(file, earlier, lambda text: yaml_edit.changed(text or HEADER, changes))
-    problems = _problems(text, path)
-    before = {_LINE.sub(": ", problem) for problem in earlier}
-    if new := [problem for problem in problems if _LINE.sub(": ", problem) not in before]:
-        raise UserInputError("\n".join((*new, "nothing was changed")))
-    return _Draft(path, file, text, given, secrets, present, problems)
+    text = _edited(file, path, lambda text: yaml_edit.changed(text or HEADER, changes))
+    try:
+        settings = parse_config(text, path, machine_name())
+    except ConfigError as error:
+        # Lines of the file as it is: those of the new text are nowhere.
+        problems = _problems(file.text, path)
+        before = {_LINE.sub(": ", problem): problem for problem in problems}
+        named = (before.get(_LINE.sub(": ", each), each) for each in error.problems)
+        raise UserInputError("\n".join((*named, _UNCHANGED))) from error
+    return _Draft(path, file, text, given, dict(secrets), present, settings)
+
+
+_UNCHANGED = "nothing was changed; correct this and run 'iowarden setup' again"
 
 
 def _save(draft: _Draft, written: list[str]) -> int:
@@ -303,9 +358,7 @@ def _save(draft: _Draft, written: list[str]) -> int:
     saved = config_file.replace(draft.file, draft.text.encode())
     written += [f"'{draft.file.path}'"] if saved else []
     print(f"'{draft.file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
-    if saved or secrets_saved or draft.problems:
-        return _put_in_use(draft.problems, draft.path)
-    return 0
+    return _put_in_use(draft) if saved or secrets_saved else 0
 
 
 def _of_options(arguments: argparse.Namespace) -> answers.SetupAnswers:
@@ -370,50 +423,33 @@ def _problems(text: str, path: str) -> tuple[str, ...]:
     return ()
 
 
-def _edited(
-    file: config_file.ConfigFile, earlier: tuple[str, ...], part: Callable[[str], Edited]
-) -> Edited:
+def _edited(file: config_file.ConfigFile, path: str, part: Callable[[str], Edited]) -> Edited:
     """Return what `part` makes of the file's text. Errors: ConfigEditError, which names the file.
 
-    `earlier` are the problems of the text, with their lines: they are often the reason.
+    The problems of the text are named with it, with their lines: they are often the reason.
     """
     try:
         return part(file.text)
     except yaml_edit.ConfigEditError as error:
-        reasons = "".join(f"\n{problem}" for problem in earlier)
+        reasons = "".join(f"\n{problem}" for problem in _problems(file.text, path))
         raise yaml_edit.ConfigEditError(
             f"'{file.path}': {error}; nothing was changed{reasons}"
         ) from error
 
 
-def _put_in_use(problems: tuple[str, ...], path: str) -> int:
-    """Reload the service; problems that the file had before are listed: it is refused for them."""
-    if problems:
-        sys.stderr.writelines(f"{problem}\n" for problem in problems)
-        sys.stderr.write("the service does not load the configuration until this is corrected\n")
-        return exit_status.FAILED
-    if path != command.DEFAULT_CONFIG:
+def _put_in_use(draft: _Draft) -> int:
+    """Reload the service; return the exit status."""
+    if draft.path != command.DEFAULT_CONFIG:
         print(f"the installed service reads '{command.DEFAULT_CONFIG}', not this file")
         return 0
-    settings = parse_config(Path(path).read_text(encoding="utf-8"), path, machine_name())
     query = None
-    if settings.web_config is not None:  # '/metrics' requires TLS or a login
-        query = service_client.query_of(None, settings.state_directory)
+    if draft.settings.web_config is not None:  # '/metrics' requires TLS or a login
+        query = service_client.query_of(None, draft.settings.state_directory)
     good, text = reload_service.reload(
-        settings.listen[0], lambda: running_service.processes(Machine()), query=query
+        draft.settings.listen[0], lambda: running_service.processes(Machine()), query=query
     )
     print(text, flush=True)
     return 0 if good else exit_status.FAILED
-
-
-def _mail_settings(text: str, path: str) -> Config | None:
-    """Return the settings of a test mail, also if another part of the file is not valid."""
-    wanted = ("host", "mail", "notify")
-    only = {key: value for key, value in yaml_edit.values(text).items() if key in wanted}
-    for each in (text, yaml.safe_dump(only)):
-        with contextlib.suppress(ConfigError):
-            return parse_config(each, path, machine_name())
-    return None
 
 
 def _offer_to_stop(monitors: Iterable[OtherMonitor], *, is_prompted: bool, stop: bool) -> None:

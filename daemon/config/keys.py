@@ -75,6 +75,38 @@ def _matching(expected: str, pattern: str, *, is_list: bool = False) -> ValueTyp
     return ValueType(expected, ("str",), read, is_list)
 
 
+def listed(text: str) -> list[str]:
+    """Return what a text without quotes lists, separated by commas or blanks."""
+    return text.replace(",", " ").split()
+
+
+def _read_mail_address(text: str) -> str:
+    if re.fullmatch(_MAIL_ADDRESS, text, re.ASCII):
+        return text
+    if "<" in text or ">" in text:
+        raise ValueError("write only the address, without a name and '<>'")
+    if text.isascii():
+        raise ValueError
+    name, at, host = text.rpartition("@")
+    if not name.isascii():
+        raise ValueError("use an address in ASCII: not every mail server takes others")
+    raise ValueError(f"write '{name}{at}{_in_ascii(host)}'")
+
+
+def _read_server(text: str) -> str:
+    if re.fullmatch(rf"{_HOST_NAME}|[0-9A-Fa-f:.]+", text, re.ASCII):
+        return text
+    raise ValueError("" if text.isascii() else f"write '{_in_ascii(text)}'")
+
+
+def _in_ascii(host: str) -> str:
+    """Return an internationalized name as DNS has it. Source: RFC 3490 (IDNA)."""
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return "its form in ASCII"
+
+
 def read_boolean(text: str) -> bool:
     """Return the boolean that a word means in YAML 1.1. Errors: ValueError."""
     word = text.lower()
@@ -136,9 +168,9 @@ _BOOLEAN = ValueType("true or false, without quotes", ("bool",), read_boolean)
 _PATH = ValueType("an absolute path", ("str",), _read_directory)
 _HOST = _matching("a host name", _HOST_NAME)
 _HOSTS = _matching("host names, without ports", _HOST_NAME, is_list=True)
-_SERVER = _matching("a host name or IP address, without a port", rf"{_HOST_NAME}|[0-9A-Fa-f:.]+")
-_SENDER = _matching("one mail address", _MAIL_ADDRESS)
-_RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
+_SERVER = ValueType("a host name or IP address, without a port", ("str",), _read_server)
+_SENDER = ValueType("one mail address", ("str",), _read_mail_address)
+_RECEIVERS = ValueType("mail addresses", ("str",), _read_mail_address, is_list=True)
 _ADDRESSES = ValueType("an IP address and a port", ("str", "int"), _read_address, is_list=True)
 _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
 _CREDENTIAL = _matching(
@@ -266,7 +298,7 @@ KEYS = (
     ),
     Key(
         "mail.to", _RECEIVERS, "", "storage@example.com",
-        "Recipients, one address or a list; required with a server.", "none",
+        "Recipients: a list, or addresses separated by commas; required with a server.", "none",
     ),
     Key(
         "mail.initial_report", _BOOLEAN, "true", "false",

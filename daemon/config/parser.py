@@ -23,6 +23,7 @@ from iowarden.daemon.config.keys import (
     SPREAD,
     WATCH_KEYS,
     Key,
+    listed,
     read_boolean,
 )
 from iowarden.daemon.config.receivers import (
@@ -401,6 +402,9 @@ def _suggestion(path: str) -> str:
 def _read_value(node: yaml.Node, key: Key, reading: _Reading) -> None:
     is_sequence = key.kind.is_list and isinstance(node, yaml.SequenceNode)
     items = node.value if is_sequence else [node]
+    if key.kind.is_list and isinstance(node, yaml.ScalarNode):
+        texts = listed(node.value) or [node.value]
+        items = [yaml.ScalarNode(node.tag, text, node.start_mark) for text in texts]
     values = [_read_scalar(item, key, reading) for item in items]
     if is_sequence and not values:
         reading.report(node, f"{key.path} = []: expected {_expectation(key)}")

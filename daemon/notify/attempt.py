@@ -33,10 +33,12 @@ class OutboundMail:
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """A line of `iowarden test-mail`."""
+    """A line of `iowarden test-mail`; of a failure its SMTP step as well, and what came instead."""
 
     text: str
     good: bool = True
+    step: str = ""
+    got: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ class _Conversation:
     def login(self, user: str, password: str) -> None:
         self.begin("AUTH", "an accepted log-in")
         if not (self.encrypted or self.local):
-            raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
+            raise DialogueError("no TLS; no password is sent unencrypted")
         offered = self._smtp.esmtp_features.get("auth", "").upper().split()
         self._smtp.user, self._smtp.password = user, password
         problem = DialogueError(
@@ -321,15 +321,8 @@ class _Conversation:
         code, text = reply[0], self.line(reply[1])
         if code == -1:
             raise DialogueError(f"no SMTP reply: '{self._replies.beginning(300)}'")
-        if not 200 <= code < 600 or code == 421:
+        if not 200 <= code < 600 or code in {421, 530}:
             raise DialogueError(f"'{code} {text}'", code)
-        if code == 530:
-            encryption = "" if self.encrypted else "'mail.tls: starttls' for encryption, or "
-            raise DialogueError(
-                f"'{code} {text}'; set {encryption}'mail.user' and 'mail.password_file' for a"
-                " log-in",
-                code,
-            )
         return code, f"{code} {text}"
 
     def want(self, step: str, wanted: int, command: Callable[[], tuple[int, bytes]]) -> str:
@@ -354,6 +347,10 @@ class _Conversation:
         """Return the text of an error at this step."""
         place = f"mail: '{self.settings.name}': {self.step}{about}"
         return f"{place}: expected {self.expected}, got {got}"
+
+    def replied(self, about: str, text: str, *, good: bool) -> DialogueLine:
+        """Return the line of a reply."""
+        return DialogueLine(f"{about}: {text}", good, self.step, text)
 
     def refusal(self, mail: OutboundMail, code: int, text: str, error: str) -> SendResult:
         """Return the result of an attempt that ended here, by a reply or, code 0, without one."""
@@ -395,8 +392,9 @@ def deliver(
     except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.refresh()
         code = problem.code if isinstance(problem, DialogueError) else 0
-        error = talk.error(talk.got(problem))
-        yield DialogueLine(error, good=False)
+        got = talk.got(problem)
+        error = talk.error(got)
+        yield DialogueLine(error, good=False, step=talk.step, got=got.strip("'"))
         result = talk.refusal(mail, code, str(problem).strip("'"), error)
     finally:
         talk.close()
@@ -419,9 +417,7 @@ def _opening(
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
             talk.begin("STARTTLS", "the server to support it")
-            raise DialogueError(
-                "no support; if the network to it is secure, set 'mail.tls: opportunistic'"
-            )
+            raise DialogueError("no support")
         talk.starttls()
         yield DialogueLine(talk.encrypt(tls))
         talk.hello()
@@ -436,12 +432,12 @@ def _handing_over(talk: _Conversation, mail: OutboundMail) -> Attempt:
     """Name sender and recipients, hand the message over."""
     sender = talk.settings.sender
     code, text = talk.mail(parseaddr(sender)[1], len(mail.data))
-    yield DialogueLine(f"sender {sender}: {text}", good=code == 250)
+    yield talk.replied(f"sender {sender}", text, good=code == 250)
     if code != 250:
         return talk.refusal(mail, code, text, talk.error(f"'{text}'"))
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
-        yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
+        yield talk.replied(f"recipient {recipient}", text, good=code in (250, 251))
         if code in (250, 251):
             continue
         error = talk.error(f"'{text}'", f" <{recipient}>")
@@ -453,7 +449,7 @@ def _handing_over(talk: _Conversation, mail: OutboundMail) -> Attempt:
     if not accepted:
         return SendResult(mail.message_id)
     code, text = talk.data(mail.data)
-    yield DialogueLine(f"message: {text}", good=code == 250)
+    yield talk.replied("message", text, good=code == 250)
     if 200 <= code < 300:
         return SendResult(mail.message_id, delivered=accepted, answer=text)
     return talk.refusal(mail, code, text, talk.error(f"'{text}'"))

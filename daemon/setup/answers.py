@@ -7,7 +7,7 @@ from typing import Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
-from iowarden.daemon.config.keys import KEYS
+from iowarden.daemon.config.keys import KEYS, listed
 from iowarden.rules import selftest_schedule
 
 SELF_TESTS = (selftest_schedule.SUGGESTED,)
@@ -59,7 +59,7 @@ def valid(path: str, text: str) -> str:
 
 def addresses(text: str) -> tuple[str, ...]:
     """Return mail addresses, separated by commas or blanks. Errors: AnswerError."""
-    found = tuple(valid("mail.to", each) for each in text.replace(",", " ").split())
+    found = tuple(valid("mail.to", each) for each in listed(text))
     if not found:
         raise AnswerError("mail.to: expected a mail address, got nothing")
     return found
@@ -113,8 +113,9 @@ def changes(answers: SetupAnswers, present: Mapping[str, Any]) -> dict[str, obje
         found["mail.password_credential"] = None
     if answers.mail_to is not None:
         found["mail.to"] = answers.mail_to[0] if len(answers.mail_to) == 1 else [*answers.mail_to]
-        if mail.get("to") == [found["mail.to"]]:  # a list of one says the same
-            found["mail.to"] = mail["to"]
+        former = mail.get("to") or ""
+        if (listed(former) if isinstance(former, str) else former) == [*answers.mail_to]:
+            found["mail.to"] = former  # written in another way
     if answers.self_tests is True and not present.get("self_tests"):
         found["self_tests"] = [dict(group) for group in SELF_TESTS]
     elif answers.self_tests is False:

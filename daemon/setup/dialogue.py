@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import getpass
 import sys
 from pathlib import Path
@@ -14,9 +16,11 @@ from iowarden.daemon.setup.answers import (
     AnswerError,
     SetupAnswers,
     addresses,
+    changes,
     server_and_port,
     valid,
 )
+from iowarden.daemon.setup.mail_advice import Topic
 from iowarden.daemon.terminal.console import print_line
 
 if TYPE_CHECKING:
@@ -34,57 +38,212 @@ def on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def hold(
-    present: Mapping[str, Any], local: str, password_path: str
-) -> tuple[SetupAnswers, dict[str, str]]:
-    """Return the answers, and the secrets that were typed by the paths of their files.
+class Dialogue:
+    """The answers so far; a question repeated has the former answer as its default."""
 
-    `present` are the values of the configuration, `local` is the greeting of this machine's own
-    mail server or '', `password_path` is the file that a typed password goes to.
-    Errors: EOFError and KeyboardInterrupt if the user ends the dialogue.
-    """
-    section = present.get("mail")
-    mail: Mapping[str, Any] = section if isinstance(section, dict) else {}
-    server, port = _server(mail, local)
-    same = server == mail.get("server")
-    own = is_loopback(server)
-    now = mail.get("to") or (DELIVERY_ADDRESS if own else "")
-    shown = " ".join(map(str, now)) if isinstance(now, list) else str(now)
-    to = _answer("Recipients, separated by blanks", shown, addresses)
-    tls, user, path, password = None, None, None, None
-    if not own:
-        tls = _answer(
+    def __init__(self, present: Mapping[str, Any], local: str, password_path: str) -> None:
+        """Prepare it.
+
+        `present` are the values of the configuration, `local` is the greeting of this machine's
+        own mail server or '', `password_path` is the file that a typed password goes to.
+        """
+        self.given = SetupAnswers()
+        self.secrets: dict[str, str] = {}
+        """What was typed and is secret, by the paths of its files."""
+        self._present = present
+        self._local = local
+        self._password_path = password_path
+
+    def hold(self) -> None:
+        """Prompt for everything. Errors: EOFError, KeyboardInterrupt if the user ends it."""
+        self._prompt_server()
+        self._prompt_recipients()
+        if not self._is_own:
+            self._prompt_encryption()
+            self._prompt_login()
+        if not self._present.get("self_tests"):
+            self._prompt_self_tests()
+        self._prompt_receiver()
+
+    def correct(self, topic: Topic) -> None:
+        """Prompt again for what a test message was refused for. Errors: as `hold`."""
+        if topic is Topic.SERVER:
+            was_own = self._is_own
+            self._prompt_server()
+            is_incomplete = "user" in self._mail and not self._has_password
+            if not self._is_own and (was_own or is_incomplete):
+                self._prompt_encryption()
+                self._prompt_login()
+        elif topic is Topic.ENCRYPTION:
+            self._prompt_encryption()
+        elif topic is Topic.LOGIN:
+            self._prompt_login()
+        elif topic is Topic.SENDER:
+            shown = str(self._mail.get("from") or "")
+            sender = _answer("Sender address", shown, lambda text: valid("mail.from", text))
+            self._note(mail_from=sender)
+        elif topic is Topic.RECIPIENTS:
+            self._prompt_recipients()
+        elif topic is Topic.RECEIVER:
+            self._prompt_receiver()
+
+    @property
+    def _mail(self) -> dict[str, Any]:
+        """Return the section 'mail' as the answers so far make it."""
+        section = self._present.get("mail")
+        mail = dict(section) if isinstance(section, dict) else {}
+        for path, value in changes(self.given, self._present).items():
+            if path.startswith("mail."):
+                mail[path.removeprefix("mail.")] = value
+        return {key: value for key, value in mail.items() if value is not None}
+
+    @property
+    def _is_own(self) -> bool:
+        return is_loopback(str(self._mail.get("server") or ""))
+
+    @property
+    def _has_password(self) -> bool:
+        return bool(self._mail.get("password_file") or self._mail.get("password_credential"))
+
+    def _note(self, **answers: object) -> None:
+        self.given = dataclasses.replace(self.given, **answers)  # type: ignore[arg-type]
+
+    def _forget(self, path: str | None) -> None:
+        """Drop a secret that no answer uses now: it is not to be saved."""
+        self.secrets.pop(path or "", None)
+
+    def _prompt_server(self) -> None:
+        """Prompt for the mail server; this machine's own is suggested if it answers."""
+        if self._local:
+            print_line(
+                f"This machine's own mail server answers: {self._local}. It may fail while the"
+                " root disk hangs; a remote server does not depend on it."
+            )
+        else:
+            print_line("No mail server answers at localhost:25. Name a mail server (SMTP relay).")
+        kept = str(self._mail.get("server") or "")
+        if kept and (port := self._mail.get("port")):
+            kept = f"[{kept}]:{port}" if ":" in kept else f"{kept}:{port}"
+        shown = kept or ("localhost" if self._local else "")
+        server, port = _answer("Mail server, or server:port", shown, server_and_port)
+        self._note(mail_server=server, mail_port=port)
+        if self._is_own:  # it is used without both
+            self._forget(self.given.mail_password_file)
+            self._note(mail_tls=None, mail_user=None, mail_password_file=None)
+
+    def _prompt_recipients(self) -> None:
+        now = self._mail.get("to") or (DELIVERY_ADDRESS if self._is_own else "")
+        shown = " ".join(map(str, now)) if isinstance(now, list) else str(now)
+        self._note(mail_to=_answer("Recipients, separated by blanks", shown, addresses))
+
+    def _prompt_encryption(self) -> None:
+        kept = self._mail.get("tls")
+        mode = _answer(
             "Encryption: auto (verified), starttls, tls, opportunistic, none",
-            str(mail.get("tls", "auto")) if same else "auto",
+            str(kept or "auto"),
             lambda text: valid("mail.tls", text),
         )
-        tls = None if tls == "auto" and not (same and mail.get("tls")) else tls
-        kept = str(mail.get("user") or "") if same else ""
+        self._note(mail_tls=None if mode == "auto" and not kept else mode)
+
+    def _prompt_login(self) -> None:
+        kept = str(self._mail.get("user") or "")
         user = _answer("User name at that server ('-' for no log-in)", kept or "-", _user)
+        path = None
         if user:
-            path, password = _password(mail if same and user == kept else {}, password_path)
-    wanted = None
-    if not present.get("self_tests"):
+            path = self._typed_password(has_former=user == kept and self._has_password)
+        self._note(mail_user=user, mail_password_file=path or self.given.mail_password_file)
+        if not user:
+            self._forget(self.given.mail_password_file)
+            self._note(mail_password_file=None)
+
+    def _typed_password(self, *, has_former: bool) -> str | None:
+        """Return the file of a typed password; None for one that stays as it is."""
+        enter = "; Enter: no change" if has_former else ""
+        while True:
+            typed = getpass.getpass(f"Password (not shown{enter}): ")
+            wrong = problem(typed)
+            if typed and not wrong:
+                path = str((has_former and self._mail.get("password_file")) or self._password_path)
+                self.secrets[path] = typed
+                return path
+            if has_former and not typed:
+                return None
+            print_line(wrong if typed else "expected a password, got nothing")
+
+    def _prompt_self_tests(self) -> None:
         print_line(WHY_SELF_TESTS)
-        wanted = _answer(
-            "Test each drive: all sectors on Saturdays, short on Wednesdays? yes or no", "yes", _yes
-        )
-    notify, secrets = _receiver(Path(password_path).parent)
-    if path is not None and password is not None:
-        secrets[path] = password
-    return (
-        SetupAnswers(
-            mail_to=to,
-            mail_server=server,
-            mail_port=port,
-            mail_tls=tls,
-            mail_user=user,
-            mail_password_file=path,
-            self_tests=wanted or None,
-            notify=notify,
-        ),
-        secrets,
-    )
+        question = "Test each drive: all sectors on Saturdays, short on Wednesdays? yes or no"
+        self._note(self_tests=_answer(question, "yes", _yes) or None)
+
+    def _prompt_receiver(self) -> None:
+        """Prompt for a receiver other than mail; what may be a secret goes to files."""
+        names = ", ".join(ReceiverType)
+        former = self.given.notify or {}
+        question = f"Notify also by {names}, or '-' for no other"
+        kind = _answer(question, former.get("type", "-"), _type)
+        refused = former if kind == former.get("type") else {}
+        if not refused:
+            for key in ("url_file", "token_file"):
+                self._forget(former.get(key))
+        if kind is None:
+            self._note(notify=None)
+            return
+        directory = Path(self._password_path).parent
+        entry = {"name": kind.value, "type": kind.value}
+        typed, is_secret = self._typed_url(kind, refused)
+        self._forget(refused.get("url_file"))
+        if is_secret:
+            entry["url_file"] = str(directory / f"{kind}.url")
+            self.secrets[entry["url_file"]] = typed
+        else:
+            entry["url"] = typed
+        if kind is ReceiverType.NTFY:
+            path = str(directory / f"{kind}.token")
+            enter = "no change" if "token_file" in refused else "none"
+            if token := getpass.getpass(f"Token (not shown; Enter: {enter}): "):
+                self.secrets[path] = token
+            if token or "token_file" in refused:
+                entry["token_file"] = path
+        self._note(notify=entry)
+
+    def _typed_url(self, kind: ReceiverType, refused: Mapping[str, str]) -> tuple[str, bool]:
+        """Return a URL, and whether it is a secret; Enter retains that of a former answer."""
+        former = refused.get("url") or self.secrets.get(refused.get("url_file", ""), "")
+        while True:
+            if kind in _SECRET_URLS or "url_file" in refused:
+                enter = "; Enter: no change" if former else ""
+                typed = getpass.getpass(f"URL (not shown{enter}): ").strip()
+            else:
+                typed = input(f"URL for {kind}{f' [{former}]' if former else ''}: ").strip()
+            try:
+                url = parse_url(typed or former, kind)
+            except ValueError as error:
+                print_line(str(error))
+                continue
+            return typed or former, kind in _SECRET_URLS or url.is_secret
+
+
+class NextStep(enum.StrEnum):
+    """What a user does about a configuration that is not accepted."""
+
+    CORRECT = "correct"
+    SAVE = "save"
+    END = "end"
+
+
+def next_step(*, is_correctable: bool) -> NextStep:
+    """Prompt for what to do; `is_correctable`: there is a question that the refusal is about."""
+    if not is_correctable:
+        return NextStep.SAVE if agreed("Save it nevertheless?", "no") else NextStep.END
+
+    def read(text: str) -> NextStep:
+        try:
+            return NextStep(text.lower())
+        except ValueError:
+            raise AnswerError(f"expected correct, save or end, got '{text:.40}'") from None
+
+    question = "correct the answer, save it nevertheless, or end without a change"
+    return _answer(f"{question}? correct, save or end", NextStep.CORRECT, read)
 
 
 def agreed(question: str, default: str) -> bool:
@@ -92,70 +251,11 @@ def agreed(question: str, default: str) -> bool:
     return _answer(f"{question} yes or no", default, _yes)
 
 
-def _receiver(directory: Path) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """Prompt for a receiver other than mail; what may be a secret goes to files, by their paths."""
-    names = ", ".join(ReceiverType)
-    kind = _answer(f"Notify also by {names}, or '-' for no other", "-", _type)
-    if kind is None:
-        return None, {}
-    shown = kind not in _SECRET_URLS
-    while True:
-        typed = input(f"URL for {kind}: ") if shown else getpass.getpass("URL (not shown): ")
-        try:
-            url = parse_url(typed.strip(), kind)
-            break
-        except ValueError as error:
-            print_line(str(error))
-    entry, secrets = {"name": kind.value, "type": kind.value}, {}
-    if shown and not url.is_secret:
-        entry["url"] = typed.strip()
-    else:
-        entry["url_file"] = str(directory / f"{kind}.url")
-        secrets[entry["url_file"]] = typed.strip()
-    if kind is ReceiverType.NTFY and (token := getpass.getpass("Token (not shown; Enter: none): ")):
-        entry["token_file"] = str(directory / f"{kind}.token")
-        secrets[entry["token_file"]] = token
-    return entry, secrets
-
-
 def _type(text: str) -> ReceiverType | None:
     try:
         return None if text == "-" else ReceiverType(text.lower())
     except ValueError:
         raise AnswerError(f"expected one of them, got '{text:.40}'") from None
-
-
-def _server(mail: Mapping[str, Any], local: str) -> tuple[str, int | None]:
-    """Prompt for the mail server; this machine's own is suggested if it answers."""
-    if local:
-        print_line(
-            f"This machine's own mail server answers: {local}. It may fail while the root disk"
-            " hangs; a remote server does not depend on it."
-        )
-    else:
-        print_line("No mail server answers at localhost:25. Name a mail server (SMTP relay).")
-    kept = str(mail.get("server") or "")
-    if kept and (port := mail.get("port")):
-        kept = f"[{kept}]:{port}" if ":" in kept else f"{kept}:{port}"
-    return _answer("Mail server, or server:port", kept or ("localhost" if local else ""), _place)
-
-
-def _place(text: str) -> tuple[str, int | None]:
-    return server_and_port(text)
-
-
-def _password(mail: Mapping[str, Any], path: str) -> tuple[str | None, str | None]:
-    """Return the password's file and the password; None for what stays as it is."""
-    there = bool(mail.get("password_file") or mail.get("password_credential"))
-    said = "Password (not shown; Enter: no change): " if there else ("Password (not shown): ")
-    while True:
-        typed = getpass.getpass(said)
-        wrong = problem(typed)
-        if typed and not wrong:
-            return str(mail.get("password_file") or path), typed
-        if there and not typed:
-            return None, None
-        print_line(wrong if typed else "expected a password, got nothing")
 
 
 def _user(text: str) -> str:

@@ -530,7 +530,7 @@ def test_a_server_that_demands_encryption_or_a_log_in_loses_no_mail(place: str) 
         result = attempt(settings(port))
     assert result.scope == "server"
     assert not result.refused
-    assert f"got '{reply}'; set 'mail.tls: starttls' for encryption, or 'mail.user'" in result.error
+    assert result.error.endswith(f"got '{reply}'")
 
 
 def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(

@@ -30,6 +30,8 @@ from iowarden.daemon.setup import (
     reload_service,
     service_user,
 )
+from iowarden.daemon.setup.answers import SetupAnswers
+from iowarden.daemon.setup.mail_advice import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,30 +140,61 @@ def test_self_tests_do_not_wait_for_a_mail_server_that_is_down(
     assert "test it by 'iowarden test-mail'" in told
 
 
-def test_comments_and_unknown_keys_stay(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A key of a newer version is neither lost nor a reason not to set up mail; it is named."""
-    path.write_text("# ours\nfuture_key: 1 # of the next version\nmail:\n  to: old@b.example\n")
+def test_comments_stay(path: Path) -> None:
+    """What an administrator wrote next to his values is his."""
+    path.write_text("# ours\nhost: db1 # of the rack\nmail:\n  to: old@b.example\n")
     with smtp_server() as (port, answers):
-        status = run_setup(path, "--mail-to", "a@b.example", "--mail-server", f"127.0.0.1:{port}")
+        assert not run_setup(path, "--mail-to", "a@b.example", "--mail-server", f"127.0.0.1:{port}")
         assert answers.next().recipients == ("a@b.example",)
-    assert status == 1
-    assert "future_key: unknown key" in capsys.readouterr().err
-    assert path.read_text().startswith("# ours\nfuture_key: 1 # of the next version\nmail:\n")
+    assert path.read_text().startswith("# ours\nhost: db1 # of the rack\nmail:\n  to: a@b.example")
 
 
-@pytest.mark.parametrize("section", ["", "mail:\n  future_key: 1\n"])
-def test_a_file_that_the_service_refuses_is_never_reported_as_set_up(
-    path: Path, capsys: pytest.CaptureFixture[str], section: str
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("mial: {to: a@b.example}\n", ":1: mial: unknown key; did you mean 'mail'?"),
+        ("host: db1\nmail:\n  future_key: 1\n", ":3: mail.future_key: unknown key; expected one"),
+        ("host: 'a b'\n", ':1: host = "a b": expected a host name; example: host: '),
+    ],
+)
+def test_a_file_that_the_service_refuses_is_corrected_first(
+    path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
 ) -> None:
-    """Also the second time, when nothing is to be changed, and without a test mail."""
-    path.write_text(f"future_key: 1\n{section}")
-    options = ("--mail-to", "a@b.example", "--mail-server", "m", "--no-test-mail")
-    assert [run_setup(path, *options) for _ in range(2)] == [1, 1]
+    """The service would not load what setup adds: a test mail would prove nothing."""
+    path.write_text(text)
+    with smtp_server() as (port, answers):
+        options = ("--mail-to", "a@b.example", "--mail-server", f"127.0.0.1:{port}")
+        assert run_setup(path, *options) == 78
+        assert run_setup(path, "--self-tests") == 78
+        assert answers.mails.empty()
     told = capsys.readouterr()
-    assert told.out.splitlines() == [f"'{path}': saved", f"'{path}': nothing to change"]
-    assert told.err.count("does not load the configuration until this is corrected") == 2
-    assert told.err.count(":3: mail.future_key: unknown key") == (2 if section else 0)
-    assert told.err.count(f"'mail' or 'notify' in '{path}' is not valid") == (2 if section else 0)
+    assert told.out == ""
+    assert told.err.count(f"'{path}'{problem}") == 2
+    assert (
+        told.err.count("\nnothing was changed; correct this and run 'iowarden setup' again\n") == 2
+    )
+    assert path.read_text() == text
+
+
+def test_a_value_that_setup_replaces_may_be_wrong(path: Path) -> None:
+    """The answers are its correction: a server without a recipient, a mistyped address."""
+    for text in ("mail: {server: mx.example}\n", "mail:\n  server: m x\n  to: a@\n  tls: none\n"):
+        path.write_text(text)
+        options = ("--mail-to", "a@b.example", "--mail-server", "127.0.0.1", "--no-test-mail")
+        assert run_setup(path, *options) == 0
+        assert parse_config(path.read_text(), str(path)).mail.to == ("a@b.example",)
+
+
+def test_recipients_are_separated_as_in_the_file(path: Path) -> None:
+    """By commas or blanks, in one option or several; the same ones leave the file as it is."""
+    text = "mail: {server: 127.0.0.1, to: 'a@b.example, root'}\n"
+    path.write_text(text)
+    assert parse_config(text, str(path)).mail.to == ("a@b.example", "root")
+    assert run_setup(path, "--mail-to", "a@b.example root", "--no-test-mail") == 0
+    assert run_setup(path, "--mail-to", "a@b.example", "--mail-to", "root", "--no-test-mail") == 0
+    assert path.read_text() == text
+    assert run_setup(path, "--mail-to", "root,a@b.example", "--no-test-mail") == 0
+    assert yaml.safe_load(path.read_text())["mail"]["to"] == ["root", "a@b.example"]
 
 
 def test_a_service_behind_tls_confirms_by_its_control_socket(
@@ -210,6 +243,11 @@ def test_a_secret_that_the_service_cannot_read_fails_without_a_test_mail(
         (("--mail-server", "u:s3cret@m"), "mail.server: expected HOST or HOST:PORT, got a URL"),
         (("--mail-to", "a b@"), "mail.to: expected mail addresses, got 'b@'"),
         (("--mail-server", "a_b!"), "mail.server: expected a host name or IP address"),
+        (("--mail-to", "Ann <a@b.example>"), "got '<a@b.example>'; write only the address"),
+        (("--mail-to", "ü@b.example"), "got 'ü@b.example'; use an address in ASCII"),
+        (("--mail-to", "a@bücher.example"), "; write 'a@xn--bcher-kva.example'"),
+        (("--mail-from", "a@bücher.example"), "; write 'a@xn--bcher-kva.example'"),
+        (("--mail-server", "bücher.example"), "; write 'xn--bcher-kva.example'"),
         (("--mail-tls", "ssl"), "mail.tls: expected one of auto, none, starttls"),
         (("--mail-to", "a", "--mail-server", "m:x"), "mail.port: expected a port number 1-65535"),
         (("--mail-to", "a", "--mail-server", "m", "--mail-user", "u"), "a log-in needs both"),
@@ -326,38 +364,100 @@ def test_a_receiver_that_is_not_valid_changes_nothing(
     assert not path.exists()
 
 
+@pytest.fixture
+def talk(tmp_path: Path) -> dialogue.Dialogue:
+    """A dialogue at a machine whose own mail server answers."""
+    return dialogue.Dialogue({}, "220 db1", str(tmp_path / "password"))
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, lines: Sequence[str], secrets: Sequence[str]) -> None:
+    """Let a user type lines, and what is not shown."""
+    shown, hidden = iter(lines), iter(secrets)
+    monkeypatch.setattr("builtins.input", lambda _: next(shown))
+    monkeypatch.setattr("getpass.getpass", lambda _: next(hidden))
+
+
 def test_a_typed_url_that_is_a_secret_goes_to_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: dialogue.Dialogue
 ) -> None:
     """The configuration is in backups and bug reports."""
-    typed = iter(["localhost", "root", "no", "phone", "ntfy", "ntfy.sh/x", "https://ntfy.sh/x"])
-    monkeypatch.setattr("builtins.input", lambda _: next(typed))
-    monkeypatch.setattr("getpass.getpass", lambda _: "t0ken-t0ken")
-    given, secrets = dialogue.hold({}, "220 db1", str(tmp_path / "password"))
+    lines = ["localhost", "root", "no", "phone", "ntfy", "ntfy.sh/x", "https://ntfy.sh/x"]
+    typed(monkeypatch, lines, ["t0ken-t0ken"])
+    talk.hold()
     token = str(tmp_path / "ntfy.token")
-    assert given.notify == {
+    assert talk.given.notify == {
         "name": "ntfy",
         "type": "ntfy",
         "url": "https://ntfy.sh/x",
         "token_file": token,
     }
-    assert secrets == {token: "t0ken-t0ken"}
-    typed = iter(["localhost", "root", "no", "slack"])
-    monkeypatch.setattr("getpass.getpass", lambda _: "https://hooks.example.com/services/T0/B0")
-    given, secrets = dialogue.hold({}, "220 db1", str(tmp_path / "password"))
+    assert talk.secrets == {token: "t0ken-t0ken"}
+    typed(monkeypatch, ["slack"], ["https://hooks.example.com/services/T0/B0"])
+    talk.correct(Topic.RECEIVER)
     place = str(tmp_path / "slack.url")
-    assert given.notify == {"name": "slack", "type": "slack", "url_file": place}
-    assert secrets == {place: "https://hooks.example.com/services/T0/B0"}
+    assert talk.given.notify == {"name": "slack", "type": "slack", "url_file": place}
+    assert talk.secrets == {place: "https://hooks.example.com/services/T0/B0"}
 
 
-def test_a_typed_password_that_is_too_short_is_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_refused_receiver_is_prompted_for_with_what_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: dialogue.Dialogue
 ) -> None:
-    """The service would refuse it after the file was written."""
-    typed = iter(["abc", "a-longer-one"])
-    monkeypatch.setattr("getpass.getpass", lambda _: next(typed))
-    assert dialogue._password({}, str(tmp_path / "p")) == (str(tmp_path / "p"), "a-longer-one")
-    assert "expected at least 6 characters, got fewer" in capsys.readouterr().out
+    """Enter retains it: only the token was wrong."""
+    typed(monkeypatch, ["localhost", "root", "no", "ntfy", "https://ntfy.sh/x"], ["wrong-token"])
+    talk.hold()
+    entry = talk.given.notify
+    typed(monkeypatch, ["", ""], ["right-token"])
+    talk.correct(Topic.RECEIVER)
+    assert talk.given.notify == entry
+    assert talk.secrets == {str(tmp_path / "ntfy.token"): "right-token"}
+
+
+def test_a_refused_log_in_is_prompted_for_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: dialogue.Dialogue
+) -> None:
+    """Server, recipients and encryption stay; the password is not typed twice for a new name."""
+    password = str(tmp_path / "password")
+    lines = ["mx.example:465", "a@b.example", "tls", "ann", "no", "-"]
+    typed(monkeypatch, lines, ["a-password"])
+    talk.hold()
+    typed(monkeypatch, [""], ["abc", "another-one"])
+    talk.correct(Topic.LOGIN)
+    assert talk.secrets == {password: "another-one"}
+    typed(monkeypatch, ["mail.example:587"], [])  # what was typed for it stays
+    talk.correct(Topic.SERVER)
+    typed(monkeypatch, ["storage@b.example"], [])
+    talk.correct(Topic.SENDER)
+    typed(monkeypatch, [""], [""])
+    talk.correct(Topic.LOGIN)
+    assert talk.given == SetupAnswers(
+        mail_to=("a@b.example",),
+        mail_from="storage@b.example",
+        mail_server="mail.example",
+        mail_port=587,
+        mail_tls="tls",
+        mail_user="ann",
+        mail_password_file=password,
+    )
+    typed(monkeypatch, ["-"], [])
+    talk.correct(Topic.LOGIN)
+    assert (talk.given.mail_user, talk.given.mail_password_file, talk.secrets) == ("", None, {})
+
+
+def test_the_configured_account_is_not_sent_to_a_corrected_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It belongs to the server of the file: for another one the password is typed."""
+    present = {
+        "mail": {"server": "old.example", "to": "a", "user": "ann", "password_file": "/p"},
+        "self_tests": [{}],
+    }
+    talk = dialogue.Dialogue(present, "", str(tmp_path / "password"))
+    typed(monkeypatch, ["", "", "", "", ""], [""])
+    talk.hold()
+    typed(monkeypatch, ["new.example", "", ""], ["", "for-the-new-one"])
+    talk.correct(Topic.SERVER)
+    assert (talk.given.mail_server, talk.given.mail_user) == ("new.example", "ann")
+    assert talk.secrets == {str(tmp_path / "password"): "for-the-new-one"}
 
 
 def test_no_server_at_all_is_said(
@@ -500,6 +600,46 @@ def test_a_dialogue_on_a_terminal(path: Path) -> None:
 
 
 @pytest.mark.system
+def test_a_refused_answer_is_prompted_for_again_and_the_others_stay(path: Path) -> None:
+    """First the server, then a recipient; nothing is written before all is accepted."""
+    refusals = {"b@x.example": "550 5.1.1 no such user"}
+    with smtp_server(Answers(recipients=refusals)) as (port, answers):
+        terminal = Terminal(path, free_port())
+        terminal.type("Mail server, or server:port: ", f"127.0.0.1:{free_port()}")
+        terminal.type("Recipients, separated by blanks [root]: ", "a@x.example b@x.example")
+        terminal.type("yes or no [yes]: ", "")
+        terminal.type("or '-' for no other [-]: ", "")
+        terminal.type("correct, save or end [correct]: ", "")
+        terminal.type("Mail server, or server:port [127.0.0.1:", f"127.0.0.1:{port}")
+        terminal.wait("correct 'mail.to', or create the mailbox")
+        terminal.type("correct, save or end [correct]: ", "")
+        assert not path.exists()
+        terminal.type("[a@x.example b@x.example]: ", "a@x.example")
+        assert terminal.end() == 0, terminal.seen
+        assert [answers.next().recipients for _ in range(2)] == [("a@x.example",)] * 2
+        given_up = Terminal(path, free_port())
+        given_up.type("Mail server", "")
+        given_up.type("Recipients", "b@x.example")
+        given_up.type("or '-' for no other [-]: ", "")
+        given_up.type("correct, save or end [correct]: ", "end")
+        assert given_up.end() == 1
+        assert "nothing was changed in" in given_up.seen
+    written = yaml.safe_load(path.read_text())
+    assert written["mail"] == {"server": "127.0.0.1", "port": port, "to": "a@x.example"}
+    assert "self_tests" in written
+
+
+@pytest.mark.system
+def test_a_file_that_the_service_refuses_is_named_before_the_first_question(path: Path) -> None:
+    """Answers given in vain are the last thing that its reader needs."""
+    path.write_text("mial: {to: a@b.example}\n")
+    terminal = Terminal(path, free_port())
+    assert terminal.end() == 78
+    assert ":1: mial: unknown key; did you mean 'mail'?" in terminal.seen
+    assert "Mail server" not in terminal.seen
+
+
+@pytest.mark.system
 def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -> None:
     """It goes to a file next to the configuration; nothing is written before the user agrees."""
     managed = path.parent / "managed"
@@ -515,10 +655,11 @@ def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -
     terminal.type("yes or no [yes]: ", "n")
     terminal.type("or '-' for no other [-]: ", "ping")
     terminal.type("URL (not shown): ", "http://127.0.0.1:1/p1ng")
-    terminal.wait("Save it nevertheless? yes or no [no]: ")  # neither exists
+    terminal.wait("correct, save or end [correct]: ")  # neither exists
     assert "not accepted: mail, ping" in terminal.seen
+    assert "name resolution: see 'getent ahosts relay.invalid'" in terminal.seen
     assert {each.name for each in path.parent.iterdir()} == {managed.name, path.name}
-    terminal.type("", "yes")
+    terminal.type("", "save")
     assert terminal.end() == 1, terminal.seen
     assert "s3cret" not in terminal.seen
     assert "p1ng" not in terminal.seen
