@@ -1,5 +1,7 @@
 """Debian's package of each program that advice names or the probe runs, and that may be missing.
 
+And where that of iowarden has its documentation.
+
 Source: packages.debian.org, Debian 12 and 13; Ubuntu 24.04 has the same names. Limits: the programs
 of vendors of RAID controllers are in no distribution.
 """
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DOCUMENTATION = "/usr/share/doc/iowarden/packaging/doc"
+"""The pages on a host where iowarden is installed. Source: packaging/install, debian/rules."""
 PACKAGES: Mapping[str, str] = {
     "btrfs": "btrfs-progs",
     "cciss_vol_status": "cciss-vol-status",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import email
 import email.policy
 import io
@@ -17,6 +18,7 @@ from support import pictures
 from support.golden import excerpt
 from support.recordings import FIXTURES
 
+from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.parser import parse_config
@@ -96,6 +98,28 @@ def test_the_changes_are_those_of_the_versions_of_the_package() -> None:
     versions = re.findall(r"^## (.+)$", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
     packaged = (TOP / "packaging/debian/changelog").read_text()
     assert versions == ["Unreleased", *re.findall(r"^iowarden \((.+?)\)", packaged, re.MULTILINE)]
+
+
+def test_a_page_that_the_program_names_is_where_an_installed_host_has_it() -> None:
+    """`iowarden explain` named 'packaging/doc/conditions.md', which is only in a checkout."""
+    named = []
+    for folder in ("collectors", "rules", "daemon"):
+        for path in (TOP / folder).rglob("*.py"):
+            if path.parent.name == "reference":  # it writes them
+                continue
+            tree = ast.parse(path.read_text())
+            documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+            notes = [n.body[0] for n in ast.walk(tree) if isinstance(n, documented) and n.body]
+            docstrings = {note.value for note in notes if isinstance(note, ast.Expr)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and node not in docstrings:
+                    named += re.findall(r"\S*packaging/doc\S*", str(node.value))
+    assert DOCUMENTATION in named
+    assert [each for each in named if not each.startswith(DOCUMENTATION)] == []
+    for script in ("install", "debian/rules"):
+        assert "/usr/share/doc/iowarden/" in (TOP / "packaging" / script).read_text()
+    for name in ("conditions", "metrics", "alerts", "configuration"):
+        assert (TOP / "packaging/doc" / f"{name}.md").exists()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=names(PAGES))

@@ -35,6 +35,8 @@ RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
 """The shipped table of events."""
 _ALERT = re.compile(r"\balert: *['\"]?([A-Za-z_]\w*)")
+_RECORDED = re.compile(r"\b[A-Za-z_]\w*(?::\w+)+\b")
+"""The name of a series that a rule records, as Prometheus advises it: it has colons."""
 MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
@@ -113,20 +115,26 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
 def load_alert(settings: Config, alert: str, *, overridden: bool = True) -> list[RuleGroup]:
     """Return the rule groups of the files that mention an alert; faster than reading all.
 
-    `overridden`: with the changes of the configuration. Errors: RuleFileError.
+    With those that record series of these files. `overridden`: with the changes of the
+    configuration. Errors: RuleFileError.
     """
+    shipped = list(_shipped_texts(settings))
+    own = [(str(path), read_text(path)) for path in _in_directory(settings.rules_directory)]
+    mentioning = "\n".join(text for _, text in (*shipped, *own) if alert in text)
+    records = {f"record: {name}\n" for name in _RECORDED.findall(mentioning)}
+
+    def is_needed(text: str) -> bool:
+        return alert in text or any(record in text for record in records)
+
     groups = [
-        group
-        for name, text in _shipped_texts(settings)
-        if alert in text
-        for group in _as_shipped(text, name)
+        group for name, text in shipped if is_needed(text) for group in _as_shipped(text, name)
     ]
     changes = [each for each in settings.overrides if each.rule.partition("/")[0] == alert]
     if overridden and any(_is_of(rule, alert) for group in groups for rule in group.rules):
         groups = apply(groups, changes)
-    for path in _in_directory(settings.rules_directory):
-        if alert in (text := read_text(path)):
-            groups += parse_rule_file(text, str(path))
+    for path, text in own:
+        if is_needed(text):
+            groups += parse_rule_file(text, path)
     return groups
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.near import did_you_mean
+from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.collectors.quantity import quantity
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.control.documents import (  # noqa: TC001 - the reference reads the types
@@ -185,6 +186,9 @@ def _rule(each: Manual) -> Iterator[str]:
     for threshold in each.thresholds:
         yield f"  threshold: {threshold}"
     yield from (f"    {line}" for line in each.expression.splitlines())
+    for name, expression in each.recorded:
+        yield f"  {name} is recorded from:"
+        yield from (f"    {line}" for line in expression.splitlines())
 
 
 def _facts(each: Manual) -> Iterator[str]:
@@ -221,4 +225,4 @@ def _more(first: Manual) -> Iterator[str]:
     if first.source:
         yield f"source: {first.source}"
     if first.condition:
-        yield f"guards and limits: packaging/doc/conditions.md#{first.condition}"
+        yield f"guards and limits: {DOCUMENTATION}/conditions.md, section {first.condition}"

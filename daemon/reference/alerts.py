@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.reference.markdown import code, literal, literals, page, table
@@ -12,7 +13,7 @@ from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.manual.manual import Manual
@@ -36,10 +37,10 @@ _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule; its class is the name of the alert. Classes without a
 severity are recorded and raise no alert."""
-_INDEX = """\
+_INDEX = f"""\
 One line for each alert: its severities, and its summary as the subject of a mail about an example
 object shows it. `iowarden explain ALERT` explains one, with the thresholds and values of this host
-and what to do; `/usr/share/doc/iowarden/packaging/doc/alerts.md` has all of them, `conditions.md`
+and what to do; `{DOCUMENTATION}/alerts.md` has all of them, `conditions.md`
 their limits. `iowarden rules list` shows the rules that are in force on a host, `iowarden
 incident show ID` what to do about an incident."""
 _INDEX_EVENTS = """\
@@ -72,10 +73,12 @@ def text() -> str:
 def index() -> str:
     """Return the man page's body: one line for each alert, of a rule or of an event."""
     lines: dict[str, tuple[list[str], str]] = {}
-    for group in load_shipped(parse_config("", "defaults")):
+    groups = load_shipped(parse_config("", "defaults"))
+    recorded = manual.recorded_series(groups)
+    for group in groups:
         for rule in group.rules:
             if isinstance(rule, Rule):
-                own = manual.of_rule(group, rule)
+                own = manual.of_rule(group, rule, recorded)
                 severities, _ = lines.setdefault(rule.alert, ([], own.summary))
                 severities.append(own.severity)
     events = {
@@ -127,7 +130,8 @@ def _index(rules: Iterable[Rule]) -> str:
     )
 
 
-def _files(groups: Iterable[RuleGroup]) -> Iterator[str]:
+def _files(groups: Sequence[RuleGroup]) -> Iterator[str]:
+    recorded = manual.recorded_series(groups)
     by_file: dict[str, dict[str, list[tuple[RuleGroup, Rule]]]] = {}
     for group in groups:
         for rule in group.rules:
@@ -138,7 +142,7 @@ def _files(groups: Iterable[RuleGroup]) -> Iterator[str]:
         yield f"## `rules/{file}`"
         for name, rules in names.items():
             yield f"### `{name}`"
-            yield from _alert([manual.of_rule(group, rule) for group, rule in rules])
+            yield from _alert([manual.of_rule(group, rule, recorded) for group, rule in rules])
 
 
 def _alert(found: list[Manual]) -> Iterator[str]:

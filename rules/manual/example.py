@@ -118,6 +118,7 @@ _OF_METRICS: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = (
     ("iowarden_ext4_", {"device": ("dm-0",)}),
     ("iowarden_filesystem_", {"device": ("/dev/mapper/vg-data",)}),
     ("iowarden_mount_", {"device": ("/dev/mapper/vg-data",)}),
+    ("iowarden_device_removed", {"device": ("sda",)}),
     ("iowarden_freeze_", {"disk": ("sda",)}),
     ("iowarden_zfs_", {"kind": ("read",)}),
     ("iowarden_smart_implausible", {"reason": ("no self-test log and no self-tests",)}),
@@ -147,6 +148,8 @@ _ATTRIBUTES: Mapping[str, str] = {
 }
 """The names of SMART attributes by number, as smartctl prints them."""
 NOW_SECONDS = 1_790_000_000.0
+BYTES_PER_SECOND = 2 * 1024.0**2
+"""What the slow disk of the example takes."""
 _MIB, _GIB, _HOUR, _DAY = 1024.0**2, 1024.0**3, 3600.0, 86_400.0
 _VALUES: Mapping[str, float] = {
     "iowarden_backup_age_seconds": 49 * _HOUR,
@@ -182,7 +185,7 @@ _VALUES: Mapping[str, float] = {
 }
 """Where the value of its unit would not be a plausible one."""
 _UNITS: tuple[tuple[str, float], ...] = (
-    ("_bytes_per_second", 2 * _MIB),
+    ("_bytes_per_second", BYTES_PER_SECOND),
     ("_bytes", 593 * _MIB),
     ("bytes", 593 * _MIB),
     ("_exhausted_earliest_timestamp_seconds", NOW_SECONDS + 60 * _DAY),

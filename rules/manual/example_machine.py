@@ -6,14 +6,18 @@ names no other device than these.
 
 from __future__ import annotations
 
+import enum
+import functools
 from dataclasses import replace
 
 from iowarden.collectors.block.block_devices import Device, Md, topology
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
+from iowarden.rules.advice.dirty_limits import Backlog
 from iowarden.rules.advice.facts import AdviceInputs, Facts
-from iowarden.rules.manual.example import SERIAL
+from iowarden.rules.manual.example import BYTES_PER_SECOND, SERIAL
+from iowarden.rules.topology.device_changes import Devices, VanishedDisk
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.inventory import InventoryDisk
 from iowarden.rules.topology.slot_map import DeviceMap
@@ -113,16 +117,34 @@ _ARRAY = MdArray(
     None,
     (ArrayMember("sda1", 0, _IN_SYNC), ArrayMember("sdb1", 1, _IN_SYNC)),
 )
-_MOUNT = Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "ext4", ("rw",), ("rw",))
+_FAULTY_ARRAY = replace(
+    _ARRAY,
+    degraded=1,
+    members=(ArrayMember("sda1", 0, ("faulty",)), ArrayMember("sdb1", 1, _IN_SYNC)),
+)
+_MOUNTS = (
+    Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "ext4", ("rw",), ("rw",)),
+    Mount("253:1", "/dev/mapper/mpatha", "/", "/archive", "xfs", ("rw",), ("rw",)),
+)
 
 
-def facts() -> Facts:
+class ExampleFault(enum.Enum):
+    """What is wrong with the machine, as far as advice depends on it."""
+
+    NONE = "none"
+    MEMBER_FAULTY = "sda1 is faulty in md0"
+    DISK_REMOVED = "sda was removed"
+
+
+@functools.cache
+def facts(fault: ExampleFault = ExampleFault.NONE) -> Facts:
     """Return what advice may name on the machine."""
-    devices = topology({device.name: device for device in _DEVICES})
+    whole = topology({device.name: device for device in _DEVICES})
+    own = identity(whole, "sda")
     method = AccessMethod("/dev/sda", device="sda")
     disk = InventoryDisk(
         SERIAL,
-        identity(devices, "sda"),
+        own,
         "sda",
         ("kernel",),
         ReadStatus.READ,
@@ -134,5 +156,19 @@ def facts() -> Facts:
         polled=PollResult(method, ReadStatus.READ),
         leaves=("sda",),
     )
-    where = DeviceMap(topology=devices, disks={SERIAL: disk}, arrays={"md0": _ARRAY})
-    return Facts(AdviceInputs(where, (_MOUNT,), paths={"dm-1": {"working": 1, "lost": 1}}))
+    where = DeviceMap(topology=whole, disks={SERIAL: disk}, arrays={"md0": _ARRAY})
+    if fault is ExampleFault.DISK_REMOVED:
+        left = topology({device.name: device for device in _DEVICES if device is not _DISK})
+        gone = VanishedDisk("sda", own.object, 0.0, ("md0",), adapter=_DISK.host or "")
+        where = replace(where, topology=left, disks={}, devices=Devices(gone={own.key: gone}))
+    if fault is not ExampleFault.NONE:
+        where = replace(where, arrays={"md0": _FAULTY_ARRAY})
+    return Facts(
+        AdviceInputs(
+            where,
+            _MOUNTS,
+            slow=("sda",),
+            paths={"dm-1": {"working": 1, "lost": 1}},
+            backlog=Backlog(host_speed=BYTES_PER_SECOND),
+        )
+    )

@@ -6,21 +6,21 @@ an example object, and the facts are what the rule declares.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.quantity import duration
 from iowarden.rules.advice import advice
-from iowarden.rules.advice.step import AdviceSubject
+from iowarden.rules.advice.step import AdviceSubject, StepContext
 from iowarden.rules.manual.example import SERIAL, Example
-from iowarden.rules.manual.example_machine import facts
+from iowarden.rules.manual.example_machine import ExampleFault, facts
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.overrides import adjustable, comparisons, severity
-from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.severity import Severity
+from iowarden.rules.topology.stack import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NO_SEVERITY = "none"
+_FAULTS = (
+    ("rescan", ExampleFault.DISK_REMOVED),
+    ("take_back", ExampleFault.MEMBER_FAULTY),
+)
+"""The fault of the example machine that a step of advice is about; the first one counts."""
 _WORST_FIRST = tuple(each.name.lower() for each in sorted(Severity, reverse=True))
 
 
@@ -51,8 +56,10 @@ class Manual:
     unknown: str = ""
     """What is not determined when it fires."""
     expression: str = ""
+    recorded: tuple[tuple[str, str], ...] = ()
+    """Series in it that other rules record, with their expressions."""
     thresholds: tuple[str, ...] = ()
-    """Its comparisons with a number or with another metric: 'METRIC > 0.8'."""
+    """Comparisons with a number or another metric, also of what it is recorded from: 'M > 0.8'."""
     adjustable: tuple[tuple[str, str], ...] = ()
     """Metrics whose threshold the configuration can change, with its number now."""
     series: tuple[str, ...] = ()
@@ -78,19 +85,33 @@ class Manual:
 
 def of_rules(groups: Iterable[RuleGroup], alert: str) -> list[Manual]:
     """Return the rules of an alert, the most severe first; [] if there is none."""
+    known = list(groups)
+    series = recorded_series(known)
     found = [
-        of_rule(group, rule)
-        for group in groups
+        of_rule(group, rule, series)
+        for group in known
         for rule in group.rules
         if isinstance(rule, Rule) and rule.alert == alert
     ]
     return sorted(found, key=lambda each: _rank(each.severity))
 
 
-def of_rule(group: RuleGroup, rule: Rule) -> Manual:
-    """Return the manual of a rule."""
+def recorded_series(groups: Iterable[RuleGroup]) -> dict[str, str]:
+    """Return the expressions of the recording rules, by the names of their series."""
+    return {
+        rule.record: rule.expression.text.strip()
+        for group in groups
+        for rule in group.rules
+        if isinstance(rule, RecordingRule)
+    }
+
+
+def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual:
+    """Return the manual of a rule; `recorded` are the expressions of series by name."""
     example = Example(rule)
     texts = example.annotations
+    own = _recorded(rule.expression.text, recorded)
+    expressions = (rule.expression.text, *own.values())
     return Manual(
         alert=rule.alert,
         severity=severity(rule) or example.labels.get("severity", ""),
@@ -100,9 +121,10 @@ def of_rule(group: RuleGroup, rule: Rule) -> Manual:
         advice=_advice(texts.get("advice", ""), texts.get(advice.STEPS, ""), example.subject),
         unknown=_one_line(texts.get("unknown", "")),
         expression=rule.expression.text.strip(),
-        thresholds=tuple(comparisons(rule.expression.text)),
+        recorded=tuple(own.items()),
+        thresholds=tuple(dict.fromkeys(x for each in expressions for x in comparisons(each))),
         adjustable=tuple(adjustable(rule.expression.text)),
-        series=_series(rule.expression.text),
+        series=tuple(dict.fromkeys(x for each in expressions for x in _series(each))),
         for_seconds=rule.for_seconds,
         keep_firing_for_seconds=rule.keep_firing_for_seconds,
         interval_seconds=group.interval_seconds,
@@ -127,6 +149,18 @@ def of_event(row: EventRule) -> Manual:
     )
 
 
+def _recorded(expression: str, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the recorded series of an expression, and those of their expressions in turn."""
+    found: dict[str, str] = {}
+    expressions = [expression]
+    for text in expressions:
+        for name in dict.fromkeys(each.name for each in selectors(parse(text))):
+            if name in known and name not in found:
+                found[name] = known[name]
+                expressions.append(known[name])
+    return found
+
+
 def _series(expression: str) -> tuple[str, ...]:
     """Return its instant selectors, each once, as PromQL."""
     found: dict[str, None] = {}
@@ -138,8 +172,16 @@ def _series(expression: str) -> tuple[str, ...]:
 
 def _advice(text: str, steps: str, labels: Mapping[str, str]) -> str:
     """Return what to do about the example object."""
-    about = AdviceSubject(labels)
-    return advice.filled(advice.with_steps(text, steps), about, _facts())
+    step = step_context(steps, labels)
+    return advice.filled(advice.with_steps(text, steps), step.about, step.facts)
+
+
+def step_context(steps: str, labels: Mapping[str, str]) -> StepContext:
+    """Return what the steps of advice about an object of the example machine get."""
+    pool = labels.get("pool", "")
+    about = AdviceSubject(labels, f"{POOL}{pool}" if pool else "")
+    fault = next((f for step, f in _FAULTS if step in steps.split()), ExampleFault.NONE)
+    return StepContext(facts(fault), about)
 
 
 def _severity_of(row: EventRule) -> str:
@@ -162,6 +204,3 @@ def _one_line(text: str) -> str:
 
 def _rank(word: str) -> int:
     return _WORST_FIRST.index(word) if word in _WORST_FIRST else len(_WORST_FIRST)
-
-
-_facts = functools.cache(facts)

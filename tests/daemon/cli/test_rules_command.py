@@ -137,7 +137,7 @@ NOTES = (
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
 )
 REMEDIES = (
-    "all names: packaging/doc/metrics.md, in /usr/share/doc/iowarden",
+    "all names: /usr/share/doc/iowarden/packaging/doc/metrics.md",
     f"did you mean '{QUEUED}s'?",
     'have instance="db1", job="node"; write that, or set \'targets\' in the configuration',
     "these series have neither 'job' nor 'instance'; leave them out",

@@ -10,7 +10,10 @@ from support.everything import PLACEHOLDERS
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
+from iowarden.rules.advice import advice
+from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.manual import manual
+from iowarden.rules.manual.example import Example
 from iowarden.rules.rulefile.overrides import adjustable, apply, comparisons
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 
@@ -18,8 +21,9 @@ if TYPE_CHECKING:
     from iowarden.rules.manual.manual import Manual
 
 GROUPS = load_shipped(parse_config("", "defaults"))
+RECORDED = manual.recorded_series(GROUPS)
 OF_RULES = [
-    manual.of_rule(group, rule)
+    manual.of_rule(group, rule, RECORDED)
     for group in GROUPS
     for rule in group.rules
     if isinstance(rule, Rule)
@@ -60,6 +64,64 @@ def test_every_alert_has_a_meaning_and_a_source() -> None:
     without = [each.alert for each in OF_RULES if not (each.summary and each.description)]
     assert without == []
     assert [each.alert for each in (*OF_RULES, *OF_EVENTS) if not each.source] == []
+
+
+def test_every_alert_of_which_somebody_is_notified_has_a_remedy() -> None:
+    """Who is woken by it is not left with a description."""
+    mailed = [each for each in OF_RULES if each.severity in {"critical", "warning"}]
+    assert [f"{each.alert}/{each.severity}" for each in mailed if not each.advice.strip()] == []
+
+
+def test_each_step_of_advice_stands_in_a_manual() -> None:
+    """The example machine has a fault for each: 'zpool status' is in every mail about a pool."""
+    shown: dict[str, bool] = {}
+    for rule in (each for group in GROUPS for each in group.rules if isinstance(each, Rule)):
+        example = Example(rule)
+        steps = example.annotations.get(advice.STEPS, "")
+        for name in set(steps.split()) & STEPS.keys():
+            found = STEPS[name](manual.step_context(steps, example.subject))
+            shown[name] = shown.get(name, False) or bool(found)
+    assert {"dirty_limits", "pool", "rescan", "take_back"} <= shown.keys()
+    assert [name for name, is_shown in shown.items() if not is_shown] == []
+
+
+def test_the_remedy_of_a_write_stall_is_in_its_manual() -> None:
+    """The command that helps, for the speed of the example's disk, with its trade-off."""
+    stall = next(each for each in OF_RULES if each.alert == "WriteStall")
+    assert "sysctl -w vm.dirty_background_bytes=16777216 vm.dirty_bytes=33554432" in stall.advice
+    assert "Trade-off: shorter stalls" in stall.advice
+    assert "bdi/max_ratio" in stall.advice
+
+
+def test_the_thresholds_of_a_recorded_series_are_those_of_its_expression() -> None:
+    """An alert on it compares nothing itself; which one uses which is read from the rules."""
+    users = [each for each in OF_RULES if ":" in " ".join(each.expression.split()[:1])]
+    assert {each.alert for each in users} >= {"WriteStall", "DeviceSuspended"}
+    for each in OF_RULES:
+        names = [
+            name for name in RECORDED if re.search(rf"(?<![\w:]){name}(?![\w:])", each.expression)
+        ]
+        assert [name for name, _ in each.recorded] == names, each.alert
+        for name in names:
+            assert set(comparisons(RECORDED[name])) <= set(each.thresholds), each.alert
+    stall = next(each for each in users if each.alert == "WriteStall")
+    assert "iowarden_writeback_drain_seconds >= 120" in stall.thresholds
+    assert "iowarden_writeback_drain_seconds" in stall.series
+
+
+def test_a_recorded_series_of_a_recorded_series_is_followed() -> None:
+    """Once, also if two refer to each other."""
+    text = """\
+groups:
+  - name: mine
+    rules:
+      - {record: "a:b", expr: "c:d > 1"}
+      - {record: "c:d", expr: "a:b unless x > 2"}
+      - {alert: Mine, expr: "a:b"}
+"""
+    (found,) = manual.of_rules(parse_rule_file(text, "mine.yaml"), "Mine")
+    assert found.recorded == (("a:b", "c:d > 1"), ("c:d", "a:b unless x > 2"))
+    assert found.thresholds == ("c:d > 1", "x > 2")
 
 
 def test_a_text_for_a_severity_does_not_contradict_it() -> None:
