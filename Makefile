@@ -127,7 +127,7 @@ format: env
 	$(BIN)/ruff format .
 
 test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel build/tools/axe.min.js \
-    build/tools/prometheus-alertmanager
+    build/tools/prometheus-alertmanager build/tools/nrpe build/tools/check_nrpe
 test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
 	$(call step,6,system packages from apt that tests use)
 	@packaging/install-system-packages test
@@ -210,7 +210,7 @@ test-vm: env $(DEB)
 
 # Only the programs: the packages would start servers on this machine.
 build/tools/promtool build/tools/amtool build/tools/nginx build/tools/stunnel \
-build/tools/prometheus build/tools/prometheus-alertmanager:
+build/tools/prometheus build/tools/prometheus-alertmanager build/tools/nrpe build/tools/check_nrpe:
 	@packaging/fetch-tool $(@F) $@
 
 # Of another major version than that of Debian 12 and 13.

@@ -123,6 +123,31 @@ def test_checkmk_gets_its_own_format() -> None:
     assert plugin.checkmk_line(plugin.Result(plugin.UNKNOWN, "no")) == '3 "iowarden" - no'
 
 
+LOCAL_CHECK = re.compile(
+    r"""[0123]\ "[^"']+"\ (?:-|NUMBER(?:\|NUMBER)*)\ \S.*""".replace(
+        "NUMBER", r"[A-Za-z_]\w*=-?\d+(?:;\d*){2};\d*(?:;\d*)?"
+    ),
+    re.VERBOSE,
+)
+"""Source: docs.checkmk.com, Local checks: state, service name in quotes, metrics, details. Metrics:
+NAME=VALUE;WARN;CRIT;MIN;MAX without blanks, separated by '|'; '-' for none."""
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize(
+    "text", ["", "x" * 900, "a|b=1;2", "'quoted' \"twice\"", "line\\nline\nline"]
+)
+def test_checkmk_can_read_each_line(*, ready: bool, text: str) -> None:
+    """Its agent is in no release of Debian: the documented grammar stands for it.
+
+    A backslash and an 'n' in the details would begin a new line there.
+    """
+    status = Status(ready=ready, alerts=(alert("FilesystemFull", "warning", summary=text),))
+    line = plugin.checkmk_line(plugin.result_of(status))
+    assert LOCAL_CHECK.fullmatch(line), line
+    assert "\\n" not in line
+
+
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """The service on a machine with a hung disk."""
