@@ -330,6 +330,23 @@ def test_the_package_of_the_keys_changes_when_they_do(
     assert sorted(users) == ["first", "second"]
 
 
+def test_the_second_step_of_a_new_key_cannot_be_left_out(
+    keys: Keys, published: Path, tmp_path: Path
+) -> None:
+    """Hosts with the old key only would refuse the index; one with both signatures may follow."""
+    copy = tmp_path / "repo"
+    shutil.copytree(published, copy)
+    package = copy / "pool/iowarden_1.0_all.deb"
+    first, second = keys.path("first"), keys.path("second")
+    public = str(keys.public("second"))
+    assert repository(copy, first, package, PUBLIC_KEYS=public) == ""
+    before = contents(copy)
+    assert "InRelease" in repository(copy, second, package)
+    assert contents(copy) == before
+    assert repository(copy, second, package, KEY=f"{second} {first}") == ""
+    assert repository(copy, second, package) == ""
+
+
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
