@@ -79,7 +79,7 @@ class Remembered:
     known_severity: Severity
     known_meaning: Any  # a Meaning and a Layer of rules/faults.py
     known_layer: Any
-    known_fact: object  # a Fact of rules/incidents/causes.py
+    known_fact: Any  # of an alert a Fact of rules/incidents/causes.py, of a member its fault
     made_of: object
     """The alert that a member was made of."""
 

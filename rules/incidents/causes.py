@@ -191,7 +191,7 @@ def fact(
     A missing disk disappeared after it was last `seen`, as in StorageGraph; a connection that is
     given up had failed before.
     """
-    known = getattr(alert, "known_fact", None)  # of an event: nothing of it depends on the time
+    known = getattr(alert, "known_fact", None)
     if known is not None and known.silent is silent:
         return cast("Fact", known)
     what, began = meaning(alert), alert.active_seconds
@@ -217,7 +217,8 @@ def fact(
         alert.absent_seconds is not None,
         alert.last_seconds if alert.last_seconds is not None else began,
     )
-    return alert.remember("known_fact", found) if alert.count else found
+    depends = what.lasts or what.fault is Fault.GONE  # on the time, or on when it was last seen
+    return found if depends and not alert.count else alert.remember("known_fact", found)
 
 
 def ended_fact(member: IncidentMember, incident: Incident) -> Fact:

@@ -133,11 +133,12 @@ def _logged_lately(incident: Incident) -> Iterator[IncidentMember]:
     That no further line was written does not mean that lost data is back. While a mail waited for
     its interval, or the program did not run, the lines became old.
     """
-    reported = {record.fact for record in incident.faults if record.reported is not None}
-    for member in _logged(incident) if incident.mails else ():
-        is_old = member.cleared_seconds is not None and not member.silenced
-        if is_old and not member.what.symptom and member.fact not in reported:
-            yield member
+    if not incident.mails:
+        return
+    old = [m for m in _logged(incident) if m.cleared_seconds is not None and not m.silenced]
+    if old:
+        reported = {record.fact for record in incident.faults if record.reported is not None}
+        yield from (m for m in old if not m.what.symptom and m.fact not in reported)
 
 
 def _repeated_lately(incident: Incident) -> Iterator[IncidentMember]:
@@ -145,7 +146,7 @@ def _repeated_lately(incident: Incident) -> Iterator[IncidentMember]:
 
     Not the disks that only waited for the one of the title.
     """
-    over = [each for each in incident.faults if each.until_seconds is not None]
+    over = (each for each in incident.faults if each.until_seconds is not None)
     repeated = {each.fact for each in over if _is_repeated(each)}
     for member in incident.members if repeated else ():
         waited = member.subject != incident.key and only_hangs(member)
@@ -156,7 +157,7 @@ def _repeated_lately(incident: Incident) -> Iterator[IncidentMember]:
 def _is_repeated(record: FaultRecord) -> bool:
     """Whether it reached a number of occurrences that is mailed, and no mail had."""
     report = record.reported
-    if report is None or not record.comes_and_goes:
+    if report is None or record.count == report.count or not record.comes_and_goes:
         return False
     return not MILESTONES.isdisjoint(range(report.count + 1, record.count + 1))
 
@@ -409,15 +410,19 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
     That programs are blocked is never only a symptom, and is reported once. Disks that hang while
     the disk of the title does wait with it, for their adapter: each time others are noticed.
     """
+    active = [m for m in incident.members if _is_active(m) and m.absent_seconds is None]
+    if not active:
+        return
     causes = [m for m in incident.members if not m.what.symptom]
     hangs = layer_of(incident.key) is Layer.DISK and any(
         m.subject == incident.key and m.what.fault is Fault.HANGS
         for m in fault_records.holding(causes)
     )
+    lines = [m for m in causes if m.count and m.what.of_file_system]
     began = {record.fact: record.began_seconds for record in incident.faults}
-    for member in incident.members:
-        holds = member.state is AlertState.FIRING and member.cleared_seconds is None
-        if not holds or member.silenced or member.absent_seconds is not None:
+    with_tasks, frozen = _severity_with_tasks(incident), _severity_of_freeze(incident)
+    for member in active:
+        if member.silenced:
             continue
         if hangs and member.subject != incident.key and only_hangs(member):
             continue
@@ -426,35 +431,51 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
         if is_symptom or is_counter:
             # Its lines outlast it: what counts is what was there when the last one was logged.
             at = member.last_seconds if member.count and member.last_seconds is not None else now
-            recent = [m for m in causes if at - (m.cleared_seconds or at) <= BEFORE_SECONDS]
             if is_symptom and any(
-                _brings(m, member, began.get(m.fact, m.since_seconds)) for m in recent
+                _brings(m, member, began.get(m.fact, m.since_seconds))
+                for m in causes
+                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS
             ):
                 continue
-            if any(_is_counted(m, member) for m in recent):
+            if not member.count and any(
+                _is_counted(m, member)
+                for m in lines
+                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS
+            ):
                 continue
         # The kernel's line about a task that is blocked for 120 s: that is mailed as harm.
-        if member.what.fault is Fault.HUNG and any(
-            _is_harm_of(m, member) for m in incident.members
-        ):
+        if member.what.fault is Fault.HUNG and member.severity <= frozen:
             continue
-        if any(_includes_harm(m, member) for m in incident.members):
+        if member.fact[2] == HARMED and member.severity <= with_tasks:
             continue
         yield member
 
 
-def _includes_harm(cause: IncidentMember, freeze: IncidentMember) -> bool:
-    """Whether the alert about a device reports the programs that wait for it, no less severe."""
-    is_active = cause.cleared_seconds is None and cause.state is AlertState.FIRING
-    reports_tasks = is_active and cause.name in WAITED_FOR and cause.urgent == "true"
-    is_harm = freeze.fact[2] == HARMED
-    return is_harm and reports_tasks and not cause.silenced and cause.severity >= freeze.severity
+def _severity_with_tasks(incident: Incident) -> float:
+    """Return how severe alerts about devices are that report the programs which wait for them."""
+    return max(
+        (
+            each.severity
+            for each in incident.members
+            if each.name in WAITED_FOR
+            and each.urgent == "true"
+            and not each.silenced
+            and _is_active(each)
+        ),
+        default=-math.inf,
+    )
 
 
-def _is_harm_of(freeze: IncidentMember, hung: IncidentMember) -> bool:
-    """Whether it is the freeze in which the kernel logged a hung task, of no lower severity."""
-    is_active = freeze.cleared_seconds is None and freeze.state is AlertState.FIRING
-    return is_active and freeze.fact[2] == HARMED and freeze.severity >= hung.severity
+def _severity_of_freeze(incident: Incident) -> float:
+    """Return how severe the freezes are in which the kernel logs hung tasks."""
+    return max(
+        (each.severity for each in incident.members if each.fact[2] == HARMED and _is_active(each)),
+        default=-math.inf,
+    )
+
+
+def _is_active(member: IncidentMember) -> bool:
+    return member.cleared_seconds is None and member.state is AlertState.FIRING
 
 
 def only_hangs(member: IncidentMember) -> bool:
@@ -467,9 +488,7 @@ def _is_counted(line: IncidentMember, counter: IncidentMember) -> bool:
     """Whether a counter of a file system only counts a logged event of its device."""
     one, other = line.what, counter.what
     return (
-        one.of_file_system
-        and (one.fault, one.layer) == (other.fault, other.layer)
-        and bool(line.count) > bool(counter.count)
+        (one.fault, one.layer) == (other.fault, other.layer)
         and line.severity >= counter.severity
         and abs(counter.since_seconds - (line.last_seconds or line.since_seconds)) <= AFTER_SECONDS
     )

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident, IncidentMember, LastMail
     from iowarden.rules.topology.graph import StorageGraph
 
+    OpenMembers = Mapping[Key, tuple[str, IncidentMember]]
+
 _OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
-def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, IncidentMember]]:
+def open_members(incidents: Mapping[str, Incident]) -> OpenMembers:
     """Return each active member by its key, with the key of its incident."""
     return {
         member.key: (key, member)
@@ -41,13 +43,12 @@ def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Incide
     }
 
 
-def one_of_a_kind(incidents: dict[str, Incident], active: list[Alert]) -> list[Alert]:
+def one_of_a_kind(there: OpenMembers, active: list[Alert]) -> list[Alert]:
     """Return the alerts, deduplicated: of a log event and a counter of the same fact only one.
 
     That is the one that is reported already, else the counter, which is complete even if lines of
     the log are lost.
     """
-    there = _open_members(incidents)
     chosen: dict[tuple[str, Fault], Alert] = {}
     for alert in active:
         what, own = causes.meaning(alert), alert
@@ -65,7 +66,7 @@ def one_of_a_kind(incidents: dict[str, Incident], active: list[Alert]) -> list[A
 
 
 def not_suppressed(
-    incidents: dict[str, Incident],
+    there: OpenMembers,
     active: list[Alert],
     facts: Mapping[Key, Fact],
     explained: Mapping[Key, Fact],
@@ -78,7 +79,6 @@ def not_suppressed(
     """
     stalls = any(f.firing and f.what.fault is Fault.STALL for f in facts.values())
     reasons = [a.unknown_reason for a in active if a.state is AlertState.UNKNOWN]
-    there = _open_members(incidents)
 
     def suppressed(alert: Alert) -> bool:
         fact, collector = facts[alert.key], alert.label("collector")
@@ -140,19 +140,14 @@ class Targets:
         self._above, self._paths = graph.above, graph.maps.keys()
         self.folded: list[Incident] = []
         """Incidents that were merged into another one."""
-        there = _open_members(incidents)
+        there = open_members(incidents)
         self._home = {key: home for key, (home, _) in there.items()}
         """The incident's key of each alert in an open incident."""
         self._ended = {key: home for key, (home, _) in ended.items()}
         homes = dict.fromkeys(self._home.values())
         self._parents = [home for home in homes if layer_of(home) is Layer.ADAPTER]
-        reported = {
-            (home, record.fact)
-            for home, incident in incidents.items()
-            for record in incident.faults
-            if record.reported is not None
-        }
-        self._reported = {key for key, (home, m) in there.items() if (home, m.fact) in reported}
+        self._there = there
+        self._identities: dict[tuple[str, str], Identity] = {}
         self._subjects = {
             m.subject: home
             for _, (home, m) in there.items()
@@ -194,7 +189,10 @@ class Targets:
                 or self._previous_session(fact)
             )
         own = self._incidents.get(home or self._titled_parent(fact))
-        return fact.identity if own is None else Identity(own.key, own.object)
+        if own is None:
+            return fact.identity
+        title = own.key, own.object
+        return self._identities.get(title) or self._identities.setdefault(title, Identity(*title))
 
     def _titled_parent(self, fact: Fact) -> str:
         """Return the open incident of what disks share, if its members have this cause as well.
@@ -287,7 +285,8 @@ class Targets:
             target = self._place(min(moves.values(), key=lambda cause: cause.order))
             self._join(home, target)
             return target.key
-        gone = moves.keys() - self._reported
+        reported = {record.fact for record in incident.faults if record.reported is not None}
+        gone = {key for key in moves if self._there[key][1].fact not in reported}
         members = tuple(m for m in incident.members if m.key not in gone)
         facts = {m.fact for m in members}
         faults = tuple(each for each in incident.faults if each.fact in facts)

@@ -130,7 +130,8 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
     """Return which incident each active alert belongs to; open ones are merged meanwhile."""
     around = book.around
     active = [a for a in alerts if a.active and a.severity >= Severity.WARNING]
-    active = folding.one_of_a_kind(book.incidents, active)
+    there = folding.open_members(book.incidents)
+    active = folding.one_of_a_kind(there, active)
     graph, habits = around.graph, {a.key: around.usual(a) for a in active}
     facts = {
         a.key: causes.fact(
@@ -145,7 +146,7 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         book.before.explanation,
     )
     explained = book.explanation.by_alert
-    active = folding.not_suppressed(book.incidents, active, facts, explained)
+    active = folding.not_suppressed(there, active, facts, explained)
     quiet = {
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)

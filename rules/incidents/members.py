@@ -145,7 +145,11 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     that fault, the count does not keep the incident open. Nor do events whose end was reported.
     A failed part is no fault of what is stacked on it: an LV is resumed, its disk is not back.
     """
-    lasting = [m for m in members if _lasts(m)]
+    every = [*members]
+    active = [m for m in every if m.cleared_seconds is None]
+    if all(map(_lasts, active)):
+        return active
+    lasting = [m for m in reversed(every) if _lasts(m)]  # those that hold are the last
 
     def covered(member: IncidentMember) -> bool:
         return bool(member.count and member.absent_seconds is not None) or any(
@@ -155,7 +159,7 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
             for each in lasting
         )
 
-    return [m for m in members if m.cleared_seconds is None and (_lasts(m) or not covered(m))]
+    return [m for m in active if _lasts(m) or not covered(m)]
 
 
 def _lasts(member: IncidentMember) -> bool:

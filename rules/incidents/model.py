@@ -130,6 +130,13 @@ class IncidentMember(life.Remembered):
         A file system that failed becomes read-only soon after: that is one fact. For an alert of a
         user, or about a backup job, its name and the job's pattern of files count as well.
         """
+        try:
+            found: tuple[str, Fault, str] = self.known_fact
+        except AttributeError:
+            return self.remember("known_fact", self._fact())
+        return found
+
+    def _fact(self) -> tuple[str, Fault, str]:
         what = self.what
         if what.of_file_system and what.fault in {Fault.FAILED, Fault.READ_ONLY}:
             return self.subject, Fault.FAILED, FILE_SYSTEM
