@@ -256,6 +256,12 @@ class Spell:
         yield from self.times
         yield from (at for at, _ in self.levels)
 
+    def begins(self) -> Iterator[float]:
+        """Yield when something is there that may be due later: not when it ends."""
+        yield self.start
+        yield from self.times
+        yield from (at for at, _ in self.levels)
+
     def at(self, now: float) -> Alert:
         """Return the alert as it is at a time within the spell."""
         redundancy = next((text for at, text in reversed(self.levels) if at <= now), "")
@@ -459,13 +465,13 @@ class Play:
                 math.ceil(at)
                 for spell in mailed
                 for at in spell.changes()
-                if life.start <= at < life.stop
+                if life.start - QUIET[-1] <= at < life.stop
             }
+            | {math.ceil(life.start)}
         )
-        changes.append(math.ceil(life.start))
-        changes.sort()
+        begins = {math.ceil(at) for spell in mailed for at in (life.start, *spell.begins())}
         for at in changes:
-            self._push(at, (0, *LATE))
+            self._push(at, (0, *LATE) if at in begins else (0,))
         for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
             self._push(at, [offset for offset in QUIET if at + offset < following + 1])
         for spell in mailed:
