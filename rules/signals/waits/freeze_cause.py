@@ -290,11 +290,11 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     return (
         _any_in(tasks, _GROUP_LIMITS)
         or bool(limits_of(tasks, facts))
-        or _are_held_back(tasks, facts)
+        or _stays_queued(tasks, facts)
     )
 
 
-def _are_held_back(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+def _stays_queued(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     """Whether data hardly reach an idle disk while tasks of one unit alone wait for them."""
     units = {task.unit for task in tasks}
     has_unit = len(units) == 1 and units != {""}
@@ -309,7 +309,7 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
     """
     tasks = tuple(tasks)
     limits = [limit for task in tasks for limit in task.limits if _delays(limit, task, facts)]
-    if not limits and _are_held_back(tasks, facts):
+    if not limits and _stays_queued(tasks, facts):
         # In the first seconds a group may have passed nothing on: a request may take as long.
         limits = [limit for task in tasks for limit in task.limits if _is_of_writes(limit, facts)]
     return tuple(dict.fromkeys(limits))[:MAX_LIMITS]
