@@ -73,7 +73,9 @@ def _summary(
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
-        return f"all members are present again; was: {whole.summary}", whole
+        # The mail's object may be the disk that failed, which is as bad as before.
+        array = f" of {disk(whole)}" if whole.subject != incident.key and disk(whole) else ""
+        return f"all members{array} are present again; was: {whole.summary}", whole
     if reason is Reason.DATA_UNAVAILABLE:
         unreadable = _unreadable(members)
         return f"{LAST_KNOWN}{unreadable.summary}", unreadable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.kmsg import Kernel
-from support.live import Live, watched
+from support.live import Live, text, watched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,9 @@ def test_the_spare_that_fails_is_named_though_the_first_member_was_not_removed(
         (first,) = [m for m in host.wait(16) if "CRITICAL" in m["Subject"]]
         assert " sdb: " in first["Subject"]
         live.change(member("sdc"))
-        host.wait(seconds)
+        rebuilt = [m for m in host.wait(seconds) if "REBUILT" in m["Subject"]]
+        assert all("all members of md0 are present again" in text(mail) for mail in rebuilt)
+        assert len(rebuilt) == (seconds > 60)
         kernel.says(*given_up("sdc"), priority=2)
         live.change(failed("sdc"))
         (second,) = [m for m in host.wait(16) if "CRITICAL" in m["Subject"]]
