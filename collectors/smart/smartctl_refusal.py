@@ -7,15 +7,12 @@ scsiprint.cpp.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+import re
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_report import clean
-
-if TYPE_CHECKING:
-    import re
 
 
 class ExitStatus(enum.IntFlag):
@@ -57,12 +54,24 @@ class SmartRefusal:
     """smartctl was run, and read no health data of a drive.
 
     Fields: `status` is the kind of reason, `reason` is for users, in smartctl's words if it has
-    any; `drive` is the identity that was reported even so (model, serial number), if any.
+    any; `drive` is the identity that was reported even so (model, serial number), if any; `device`
+    is its path, where the query does not tell it.
     """
 
     status: ReadStatus
     reason: str
     drive: Drive | None = None
+    device: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return its serial number, model or path; '': neither is known."""
+        known = self.drive and (self.drive.serial or self.drive.model)
+        named = _DEVICE.search(self.reason)
+        return known or self.device or (named[0] if named else "")
+
+
+_DEVICE = lazy_pattern(r"/dev/[\w/.-]{1,80}", re.ASCII)
 
 
 _Reason = tuple[ReadStatus, str]
@@ -148,6 +157,40 @@ def refusal(drive: Drive, text: str, kind: str) -> SmartRefusal:
     if cover is ReadStatus.UNREADABLE and _VIRTUAL.search(drive.model):
         cover = ReadStatus.NO_SMART
     return SmartRefusal(cover, reason, identity(drive))
+
+
+def next_step(refused: SmartRefusal) -> str:
+    """Return what may show the health of a drive that was refused; '': nothing is known."""
+    device = _DEVICE.search(refused.reason)
+    path = refused.device or (device[0] if device else "DEVICE")
+    if (bridge := _BRIDGE.search(refused.reason)) is not None:
+        kinds = _BRIDGES.get(bridge["vendor"], "sat; of an NVMe drive: sntjmicron, sntasmedia")
+        return f"try 'smartctl -a -d TYPE {path}', TYPE: {kinds}"
+    return next((step.format(path) for sign, step in _STEPS if sign.search(refused.reason)), "")
+
+
+_BRIDGE = lazy_pattern(r"USB bridge \[0x(?P<vendor>[0-9a-f]{4}):0x[0-9a-f]{4}")
+_BRIDGES = {
+    "152d": "sat; of an NVMe drive: sntjmicron",
+    "174c": "sat; of an NVMe drive: sntasmedia",
+    "0bda": "sntrealtek for an NVMe drive; else sat",
+    "067b": "sat, or usbprolific for an old one",
+    "04b4": "usbcypress",
+    "04fc": "sat, or usbsunplus for an old one",
+}
+"""By USB vendor: JMicron, ASMedia, Realtek, Prolific, Cypress, Sunplus. Source: smartctl(8), '-d';
+smartmontools, drivedb.h, its entries 'USB: ...'. Never usbjmicron (',x' may disconnect the drive)
+nor jmb39x (it writes to a sector)."""
+_GONE = (
+    "{0} is gone or has another name: see 'lsblk' and the kernel's log (journalctl -k); its"
+    " health is not known"
+)
+_STEPS = (
+    (lazy_pattern(r"No such (?:device|file)"), _GONE),
+    (lazy_pattern(r"Permission denied|Operation not permitted"), "run it as root"),
+    (lazy_pattern(r"SMART is disabled|SMART Disabled"), "enable it: smartctl -s on {0}"),
+)
+"""Reason and step; {0} is the path."""
 
 
 def identity(drive: Drive) -> Drive | None:

@@ -90,8 +90,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             if told.status is ReadStatus.ASLEEP:
                 findings.append(_asleep(told))
             if told.status not in _NOTHING_TO_READ:
-                fault = told.status is ReadStatus.UNREADABLE and told.drive is not None
-                unread.append(UnparsedLine(f"smartctl: {told.reason}", fault=fault))
+                unread.append(_refused(told))
     return Parsed(
         Tool.SMARTCTL,
         drives=tuple(drives),
@@ -106,9 +105,28 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
 def _named(
     report: Drive | smartctl_refusal.SmartRefusal, place: str
 ) -> Drive | smartctl_refusal.SmartRefusal:
-    if not place or not isinstance(report, Drive) or report.serial or report.wwn:
+    if not isinstance(report, Drive):
+        return replace(report, device=place.rpartition(" ")[2])
+    if not place or report.serial or report.wwn:
         return report
-    return replace(report, read_by=f"smartctl of {place}")
+    return replace(report, read_by=f"{_READ_BY}{place}")
+
+
+_READ_BY = "smartctl of "
+
+
+def _name(drive: Drive) -> str:
+    """Return the name of a drive in a summary, as that of its object where it has one."""
+    place = drive.read_by.removeprefix(_READ_BY) if drive.read_by.startswith(_READ_BY) else ""
+    return drive.serial or place or drive.model or "drive"
+
+
+def _refused(refused: smartctl_refusal.SmartRefusal) -> UnparsedLine:
+    step = smartctl_refusal.next_step(refused)
+    fault = refused.status is ReadStatus.UNREADABLE and refused.drive is not None
+    return UnparsedLine(
+        f"smartctl: {refused.reason}{'; ' * bool(step)}{step}", refused.name, None, fault
+    )
 
 
 def _whole(piece: str) -> Drive | None:
@@ -122,16 +140,24 @@ def _whole(piece: str) -> Drive | None:
 
 
 def _places(text: str, commands: Mapping[int, str]) -> list[str]:
-    """Return for each output the device in its command, or the heading above it; '' without."""
+    """Return for each output the device in its command, or the heading above it; '' without.
+
+    A command is that of the first output below it: the next one is of a loop, or another drive.
+    """
     places: list[str] = []
     lines = text.split("\n")
     begin = line = 0
-    for banner in _BEGIN.finditer(text):
-        line += text.count("\n", begin, banner.start())
-        begin = banner.start()
+    told = sorted(commands, reverse=True)
+    for at in _begins(text):
+        line += text.count("\n", begin, at)
+        begin = at
         heading = lines[line - 1].strip(_RULERS) if line else ""
         is_heading = bool(heading) and (not places or not lines[line - 2].strip())
-        device = _DEVICE.search(commands.get(line, ""))
+        if line > 1 and not heading and _DISK.fullmatch(lines[line - 2].strip(_RULERS)):
+            heading, is_heading = lines[line - 2].strip(_RULERS), True
+        command = next((number for number in told if number <= line), None)
+        device = None if command is None else _DEVICE.search(commands[command])
+        told = [number for number in told if number > line]
         named = f"{device['type'] or ''} {device['path']}".strip() if device else ""
         places.append(named or heading[:60] * is_heading)
     return places
@@ -140,14 +166,15 @@ def _places(text: str, commands: Mapping[int, str]) -> list[str]:
 _RULERS = " \t=-*#:"
 _DEVICE = lazy_pattern(
     r"\bsmartctl\b(?:(?=[^|;&]{0,200}? -d ?(?P<type>[a-z0-9]{1,20},[^\s$]{1,20})))?"
-    r"[^|;&]{0,300}? (?P<path>/dev/[^\s;|&$]{1,80})",
+    r"[^|;&]{0,300}? (?P<path>/dev/[^\s;|&$]{1,80})(?![^\s;|&])",
     re.ASCII,
 )
+_DISK = lazy_pattern(r"(?:/dev/)?(?:[shv]d[a-z]{1,4}|nvme\d{1,3}(?:n\d{1,3})?|sg\d{1,4})", re.ASCII)
+"""A heading that is only the name of a disk, with an empty line below it."""
 
 
 def _asleep(refused: smartctl_refusal.SmartRefusal) -> Finding:
-    known = refused.drive
-    name = (known and (known.serial or known.model)) or "drive"
+    name = refused.name or "drive"
     text = f"{name} was not checked: it sleeps, and smartctl was not to wake it"
     return Finding("info", "DiskAsleep", name, text)
 
@@ -161,7 +188,7 @@ def _worn_out(drive: Drive) -> Iterator[Finding]:
         return
     for each in drive.attributes:
         if each.value is not None and each.value <= 1 and _WEAR.search(each.name):
-            name = drive.serial or "drive"
+            name = _name(drive)
             text = f"{name}: {each.name} (attribute {each.id}) is at its end, {each.value}"
             yield Finding("warning", "DiskEnduranceUsed", name, text, _WEAR_ADVICE)
 
@@ -173,7 +200,7 @@ _WEAR_ADVICE = "What that means depends on its model: smartctl -x DEVICE"
 def _scan_halted(drive: Drive) -> tuple[Finding, ...]:
     if drive.scsi is None or not drive.scsi.scan_halted:
         return ()
-    name = drive.serial or drive.model or "drive"
+    name = _name(drive)
     text = f"{name}: its background scan is {drive.scsi.scan_halted}: it finds no bad sectors now"
     return (Finding("notice", "BackgroundScanHalted", name, text, _SCAN_ADVICE),)
 
@@ -182,7 +209,7 @@ def _failure_test(drive: Drive) -> tuple[Finding, ...]:
     scsi = drive.scsi
     if scsi is None or (scsi.asc, scsi.ascq) != _TEST_CODE:
         return ()
-    name = drive.serial or drive.model or "drive"
+    name = _name(drive)
     return (Finding("notice", "DiskFailureTest", name, f"{name}: {_TEST}", _TEST_ADVICE),)
 
 
@@ -223,13 +250,13 @@ def _logs_object(logs: error_logs.ErrorLogs, drive: Drive | None) -> TextObject:
     counts = {name: float(count) for name, count in logs.counts.items()}
     is_ill = any(count for name, count in counts.items() if name != "link errors")
     health = ComponentHealth.ATTENTION if is_ill else ComponentHealth.OK
-    name = (drive and (drive.serial or drive.model)) or "drive"
+    name = "drive" if drive is None else _name(drive)
     return TextObject("disk", name, "", health, "", {"logs": ", ".join(logs.logs)}, counts)
 
 
 def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None) -> Iterator[Finding]:
     """Yield what logs count that no attribute does."""
-    name = (drive and (drive.serial or drive.model)) or "drive"
+    name = "drive" if drive is None else _name(drive)
     for kind, count in logs.counts.items():
         attribute = drive and drive.attribute(_OF_ATTRIBUTE.get(kind, -1))
         is_pending = kind == "pending" and drive is not None and drive.pending_sectors
@@ -243,7 +270,7 @@ def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None) -> Iterator[Findin
 
 def _of_errors(errors: Sequence[AtaError], drive: Drive) -> Iterator[Finding]:
     """Yield what recent entries of the error log report; old ones are history."""
-    name = drive.serial or drive.model or "drive"
+    name = _name(drive)
     hours = drive.power_on_hours
     ages = {each: each.age_hours(hours) for each in errors}
     recent = [each for each, age in ages.items() if age is None or 0 <= age <= RECENT_HOURS]
@@ -290,16 +317,23 @@ _BEGIN = lazy_pattern(
 _HEADING = lazy_pattern(rf"(?<=^)(?:{SMARTCTL_HEADINGS})", re.MULTILINE)
 
 
-def _reports(text: str) -> list[str]:
-    """Split a text into the outputs of smartctl, one for each drive."""
+def _begins(text: str) -> list[int]:
+    """Return where each output of smartctl begins: its banner, else its first heading."""
     begins = [found.start() for found in _BEGIN.finditer(text)]
-    if not begins and '"smartctl"' in text:  # its names were sorted
-        return json_text.split_objects(text) or [text]
     if not begins and (first := _HEADING.search(text)) is not None:
         # Without a banner the next drive begins where the first heading is repeated.
         heading = re.escape(first[0])
         begins = [at.start() for at in re.finditer(rf"^[ \t]*{heading}", text, re.MULTILINE)]
-        begins[0] = 0
+    return begins
+
+
+def _reports(text: str) -> list[str]:
+    """Split a text into the outputs of smartctl, one for each drive."""
+    begins = _begins(text)
+    if not _BEGIN.search(text):
+        if '"smartctl"' in text:  # its names were sorted
+            return json_text.split_objects(text) or [text]
+        begins[:1] = [0] * bool(begins)
     pieces = [text[begin:end] for begin, end in itertools.pairwise([*begins, len(text)])]
     # What stands behind a JSON may have brackets of its own.
     return [

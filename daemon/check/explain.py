@@ -516,7 +516,7 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
         well = refused.status in {ReadStatus.NO_SMART, ReadStatus.LUN}
         yield _object(
             "disk",
-            (known and (known.serial or known.model)) or "-",
+            refused.name or "-",
             "",
             ComponentHealth.OK if well else _UNKNOWN,
             refused.status,

@@ -62,3 +62,66 @@ def test_the_command_above_an_output_is_no_part_of_it(prompt: str, tool: str) ->
 def test_no_line_of_an_output_is_taken_for_a_command(line: str) -> None:
     """Lines that begin with a program's name, or have a sign that ends prompts."""
     assert decoded(f"{line}\n".encode()) == f"{line}\n"
+
+
+HEADLESS = """\
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: {verdict}
+
+"""
+
+
+@pytest.mark.parametrize("prompt", ["root@nas:~# ", "$ sudo ", "[root@db1 ~]# "])
+def test_a_command_names_the_drive_of_an_output_whose_head_is_missing(prompt: str) -> None:
+    """'tail' and 'grep' cut the banner and the serial number."""
+    told = read(f"{prompt}smartctl -a /dev/sdb | tail -n +5\n{HEADLESS.format(verdict='FAILED!')}")
+    assert [each.name for each in told.objects] == ["/dev/sdb"]
+    assert {each.object for each in told.alerts} == {"disk /dev/sdb"}
+
+
+def test_a_loop_names_each_drive_by_its_heading() -> None:
+    """Its command has a variable, which is no name."""
+    loop = 'for d in a b; do echo "== sd$d"; smartctl -H /dev/sd$d | tail -n +4; done'
+    outputs = "".join(
+        f"== {name}\n\n{HEADLESS.format(verdict=verdict)}"
+        for name, verdict in (("sda", "PASSED"), ("sdb", "FAILED!"))
+    )
+    told = read(f"root@nas:~# {loop}\n{outputs}")
+    assert {each.name: each.state for each in told.objects} == {"sda": "ok", "sdb": "failed"}
+
+
+def test_two_commands_name_two_drives() -> None:
+    """The second without a prompt of its own has no name that is sure."""
+    one = f"# smartctl -H /dev/sda | tail -2\n{HEADLESS.format(verdict='PASSED')}"
+    other = f"# smartctl -H /dev/sdb | tail -2\n{HEADLESS.format(verdict='FAILED!')}"
+    told = read(one + other)
+    assert {each.name: each.state for each in told.objects} == {
+        "/dev/sda": "ok",
+        "/dev/sdb": "failed",
+    }
+
+
+BANNER = "smartctl 7.2 2020-12-30 r5155 [x86_64-linux-5.15.0] (local build)\n\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "step"),
+    [
+        (
+            "/dev/sdc: Unknown USB bridge [0x152d:0x0578 (0x508)]",
+            "TYPE: sat; of an NVMe drive",
+        ),
+        ("/dev/sdc: Unknown USB bridge [0x174c:0x2362 (0x100)]", "sntasmedia"),
+        ("/dev/sdc: Unsupported USB bridge [0x0bda:0x9210 (0xf20)]", "sntrealtek"),
+        ("/dev/sdc: Unknown USB bridge [0xffff:0x0001 (0x100)]", "-d TYPE /dev/sdc"),
+        ("Smartctl open device: /dev/sdc failed: No such device", "/dev/sdc is gone"),
+        ("Smartctl open device: /dev/sdc failed: Permission denied", "run it as root"),
+    ],
+)
+def test_a_drive_that_smartctl_refuses_is_named_with_the_next_step(message: str, step: str) -> None:
+    """Its health is not known, which is neither a fault nor health."""
+    told = read(f"{BANNER}{message}\nPlease specify device type with the -d option.\n")
+    assert told.status == 2
+    assert [each.name for each in told.objects] == ["/dev/sdc"]
+    assert [step in each.reason for each in told.unparsed] == [True]
+    assert "jmb39x" not in told.unparsed[0].reason
