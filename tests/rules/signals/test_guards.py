@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib.resources
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.machine import disk, topology
@@ -15,143 +13,14 @@ from support.machine import disk, topology
 from iowarden import rules
 from iowarden.collectors.md.mdstat import SYNC_ACTIONS, MdArray
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.promql.ast import Selector, children
-from iowarden.rules.promql.parser import parse
-from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
 from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds, rebuilding
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from iowarden.rules.promql.ast import LabelMatcher, Node
-
 _FACTS = re.compile(
     r"removable|virtual|discard|laptop_mode|asleep|spin|leaked|threshold_drop_ratio"
-    r"|blocked_not_writing|clock_(?:uptime|monotonic)|boot_timestamp"
 )
-"""Families and labels that show what a guard is about."""
-_ORDINARY = ("sda", "sdb", "nvme0n1")
-_OF_A_KIND = ("vda", "xvda", "mmcblk0", "mmcblk1", "nbd0", "rbd0", "dm-0", "sr0")
-"""Names that only virtual, removable, network or stacked devices have."""
-_MODELS = ("ST4000NM0035", "WDC WD40EFRX", "Samsung SSD 990 PRO", "SEAGATE", "ATA")
-_MODELS_OF_A_KIND = ("QEMU", "QEMU HARDDISK", "Virtual Disk", "VMware", "Msft", "Google", "SanDisk",
-                     "nvme_card-pd", "Amazon Elastic Block Store", "NETAPP")  # fmt: skip
-_DRIVERS = ("ahci", "ata_piix", "nvme")
-_DRIVERS_OF_A_KIND = (
-    "usb-storage",
-    "uas",
-    "virtio_scsi",
-    "storvsc_host",
-    "vmw_pvscsi",
-    "iscsi_tcp",
-)
-_VALUES = {
-    **dict.fromkeys(("device", "disk", "bdi"), (_ORDINARY, _OF_A_KIND)),
-    **dict.fromkeys(("model", "vendor"), (_MODELS, _MODELS_OF_A_KIND)),
-    "driver": (_DRIVERS, _DRIVERS_OF_A_KIND),
-}
-"""Of labels that show what a device is: values of ordinary ones, and of others."""
-_SETTINGS = frozenset({"DirtyWritebackDisabled", "DirtyExpireTooLong"})
-"""Alerts about the settings that laptop mode consists of."""
-
-
-def name(rule: Rule | RecordingRule) -> str:
-    """Return what a rule is called."""
-    return rule.alert if isinstance(rule, Rule) else rule.record
-
-
-def selectors(node: Node) -> Iterator[Selector]:
-    """Yield the selectors of an expression, however deep."""
-    if isinstance(node, Selector):
-        yield node
-    for child in children(node):
-        yield from selectors(child)
-
-
-def takes(matcher: LabelMatcher, value: str) -> bool:
-    """Whether a matcher takes a value of its label."""
-    if matcher.operator in {"=", "!="}:
-        return (matcher.value == value) is (matcher.operator == "=")
-    return bool(re.fullmatch(matcher.value, value)) is (matcher.operator == "=~")
-
-
-def own_tests(text: str) -> list[str]:
-    """Return what an expression tests of the facts behind guards, by their family excepted."""
-    found = []
-    for selector in selectors(parse(text)):
-        if selector.name == "iowarden_guard_active":
-            continue
-        found += [word for word in [selector.name] if _FACTS.search(word)]
-        for matcher in selector.matchers:
-            if _FACTS.search(matcher.label) or matcher.label in {"rotational", "transport"}:
-                found.append(matcher.label)
-            if matcher.label == "__name__" and _FACTS.search(matcher.value):
-                found.append(matcher.value)
-            if matcher.label in _VALUES and separates_kinds(matcher, *_VALUES[matcher.label]):
-                found.append(matcher.value)
-    return found
-
-
-def separates_kinds(
-    matcher: LabelMatcher, ordinary: tuple[str, ...], of_a_kind: tuple[str, ...]
-) -> bool:
-    """Whether a matcher takes some kinds of devices and others not; one disk's name is no kind."""
-    is_one_name = not re.search(r"[.*+?|\[\]()]", matcher.value)
-    if is_one_name and matcher.value not in of_a_kind:
-        return False
-    return len({takes(matcher, value) for value in (*ordinary, *of_a_kind)}) > 1
-
-
-def test_no_rule_tests_a_guard_by_itself() -> None:
-    """A rule compares what a guard permits, or reads the one family of all guards."""
-    directory = importlib.resources.files("iowarden.rules")
-    found = {
-        f"{entry.name}: {name(rule)}": own
-        for entry in directory.iterdir()
-        if entry.name.endswith(".yaml")
-        for group in parse_rule_file(entry.read_text(), SHIPPED + entry.name)
-        for rule in group.rules
-        if name(rule) not in _SETTINGS and (own := own_tests(rule.expression.text))
-    }
-    assert found == {}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'rate(iowarden_device_discards_completed_total{device="sda"}[5m]) > 0',
-        'a unless on (device) (b{removable="1"} or c)',
-        "max_over_time((iowarden_vm_laptop_mode > 0)[10m:1m])",
-        '{__name__=~"iowarden_device_discard.*"} > 0',
-        'iowarden_device_hang_seconds{device!~"vd.*|xvd.*"} > 10',
-        'iowarden_device_hang_seconds{device!="mmcblk0"} > 10',
-        'iowarden_device_hang_seconds{device=~"sd.*"} > 10',
-        'iowarden_device_hang_seconds{device=~"sd[a-z]+|nvme.+"} > 10',
-        'iowarden_device_hang_seconds{device=~"dm-.*"} > 10',
-        'a * on (device) group_left () iowarden_disk_info{model=~"QEMU.*|Virtual.*"}',
-        'a unless on (device) iowarden_disk_info{driver="usb-storage"}',
-        'a and on (device) b{vendor!~"Google|Msft"}',
-        "a and on () iowarden_clock_uptime_seconds < 120",
-    ],
-)
-def test_a_rule_that_tests_a_guard_by_itself_is_seen(text: str) -> None:
-    """However it is written."""
-    assert own_tests(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'a unless on (device) iowarden_guard_active{guard=~"removable|virtual"}',
-        'iowarden_device_hang_seconds{device="sda"}',
-        "iowarden_device_hang_seconds >= on (device) iowarden_device_hang_threshold_seconds",
-    ],
-)
-def test_a_rule_that_reads_the_guards_tests_none(text: str) -> None:
-    """Nor does one that names a disk, or the threshold that follows from them."""
-    assert own_tests(text) == []
+"""Words in the names of the facts behind guards."""
 
 
 _ATTRIBUTES = re.compile(
