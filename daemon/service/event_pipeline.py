@@ -29,6 +29,7 @@ from iowarden.rules.events import (
     event_evidence,
     event_state,
     failed_paths,
+    hung,
 )
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
@@ -212,12 +213,16 @@ class EventPipeline:
         self._boot_id = value.boot_id
         batch = event_state.of_kernel(value, now, realtime)
         # A bad sector is read several times until it is known: no storm of errors.
-        events = tuple(
+        events = (
             replace(each, kind="scan_read_error") if self._is_scan(each) else each
             for each in batch.events
-            if not self._is_own_hang(each)
         )
-        self._take(replace(batch, events=events))
+        # It waits for a disk like any other, and that harms no program.
+        events = (
+            replace(each, kind=hung.OWN_EVENT) if self._is_own_hang(each) else each
+            for each in events
+        )
+        self._take(replace(batch, events=tuple(events)))
 
     def add(self, event: StorageEvent, now: float) -> None:
         """Take an event that iowarden itself found."""

@@ -137,6 +137,8 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
         _event_text(h.burst.last) or row.meaning,
         "",
     )
+    if row.kind == hung.OWN_EVENT:
+        meaning = f"iowarden itself: {meaning}"
     annotations = {
         "summary": f"{meaning}{times}",
         "description": row.effect,

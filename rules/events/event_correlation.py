@@ -21,7 +21,7 @@ from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
-from iowarden.rules.events import btrfs_repairs, controller_clock, event_table
+from iowarden.rules.events import btrfs_repairs, controller_clock, event_table, hung
 from iowarden.rules.events.controller_clock import ControllerClock, estimated
 from iowarden.rules.events.event_counters import MAX_DISKS, MEDIUM
 from iowarden.rules.events.event_state import (
@@ -101,6 +101,7 @@ _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
 """Devices backed by a file, a network or memory: they matter only if something is on them."""
 KINDS = {
     "controller_clock_moved": "a controller's clock was set, or changed for daylight saving time",
+    hung.OWN_EVENT: "a line of the kernel log about a hung task of iowarden itself",
     **btrfs_repairs.KINDS,
 }
 """Events that are derived here."""

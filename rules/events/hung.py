@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
 
 EVENT, COUNTER = "hung_task", "HungTask"
+OWN_EVENT = "own_hung_task"
+"""The same line about a task of iowarden itself, which harms no program of the host."""
 SERVER = "nfs_not_responding"
 """The event of an NFS server that programs wait for."""
 NAMES = frozenset((EVENT, COUNTER, SERVER))

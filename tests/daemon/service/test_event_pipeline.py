@@ -20,6 +20,7 @@ from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import Identity
+from iowarden.rules.topology.graph import StorageGraph
 
 if TYPE_CHECKING:
     from iowarden.daemon import journal
@@ -268,6 +269,28 @@ def test_a_bad_range_of_a_scan_is_one_incident_and_its_kernel_lines_join_it() ->
     assert len({alert.subject for alert in happenings.alerts(START)}) == 1
     assert max(severities.values()) == severities["scan_bad_range"] == Severity.WARNING
     assert "scan_read_error" not in severities  # below a warning: evidence only
+
+
+def test_a_hung_task_of_iowarden_is_reported_as_its_own_and_is_no_alarm() -> None:
+    """Its smartctl waits for a disk that hangs, which harms nobody; beside it mysqld does."""
+    pipeline = EventPipeline(
+        Engine([], (), START),
+        TransitionLog(Quiet(), lambda: START, lambda: START),
+        TABLE,
+        lambda now: now,
+        callbacks=Callbacks(is_own_hang=lambda event: "smartctl" in event.text),
+    )
+    pipeline.restore(CorrelationState(), Cursors(), {})
+    text = "INFO: task {}:4711 blocked for more than 120 seconds."
+    own, other = (
+        StorageEvent("kernel", "hung_task", text.format(name)) for name in ("smartctl", "mysqld")
+    )
+    pipeline.take(*look("kernel_log", KernelLog((own, other), boot_id="now")))
+    assert counts(pipeline) == {"own_hung_task": 1, "hung_task": 1}
+    severities = {alert.name: alert.severity for alert in pipeline.alerts(START)}
+    assert severities == {"hung_task": Severity.CRITICAL}
+    below, _ = pipeline.log_and_store({}, StorageGraph(), START)
+    assert below.alert.summary == "iowarden itself: smartctl (pid 4711) blocked for over 120 s"
 
 
 def test_alerts_of_events_are_made_once_until_one_of_them_is_over() -> None:
