@@ -313,8 +313,8 @@ rules.signals.baseline: signals.signal
 rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
-rules.signals.discards: signals.activity
 rules.signals.guards: signals.activity signals.signal smart
+rules.signals.discards: signals.activity signals.guards
 rules.faults: conditions
 rules.tuning: conditions
 rules.rulefile: promql scrape_labels yaml_nodes

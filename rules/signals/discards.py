@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.activity import leaves_below
+from iowarden.rules.signals.guards import ioctl_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -116,8 +117,6 @@ _BY_ITSELF: Mapping[str, Discarder] = {
         Discarder.FILE_SYSTEM,
     ),
 }
-_IOCTL_CALLS = frozenset({"16", "29", "54"})
-"""Its number on x86_64; arm64 and riscv; 32-bit, powerpc and s390. Source: the syscall tables."""
 _FITRIM = 0x5879
 _DEVICE_REQUESTS = frozenset({0x1277, 0x127D, 0x127F})
 """Type and number of FITRIM; of BLKDISCARD, BLKSECDISCARD, BLKZEROOUT. Source: uapi/linux/fs.h."""
@@ -158,9 +157,7 @@ def _of_call(task: BlockedTask) -> Discarder | None:
     if len(arguments) < 2:
         return None
     second = int(arguments[1], 16)
-    if number in _IOCTL_CALLS:
-        # Above the 16 bits are direction and size, which differ by architecture.
-        request = second & 0xFFFF
+    if (request := ioctl_request(task)) is not None:
         of_device = Discarder.DEVICE if request in _DEVICE_REQUESTS else None
         return Discarder.FSTRIM if request == _FITRIM else of_device
     if number in _FALLOCATE_CALLS:

@@ -101,6 +101,25 @@ _VIRTUAL_DRIVERS = frozenset({"ibmvscsi", "scsifront", "storvsc_host", "virtio_s
 """Source: proc_name in kernel 6.12, ibmvscsi.c, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c,
 vmw_pvscsi.c."""
 
+_IOCTL_CALLS = frozenset({"16", "29", "54"})
+"""Its number on x86_64; arm64 and riscv; 32-bit, powerpc and s390. Source: the syscall tables."""
+_COMMANDS = frozenset(
+    {
+        0x2285,  # SG_IO. Source: kernel, include/scsi/sg.h
+        *(0x031D, 0x031E, 0x031F),  # HDIO_DRIVE_TASKFILE, _TASK, _CMD: include/uapi/linux/hdreg.h
+        *(0x4E41, 0x4E42, 0x4E43, 0x4E47, 0x4E48),  # NVME_IOCTL_*: uapi/linux/nvme_ioctl.h
+        0x5393,  # CDROM_SEND_PACKET: include/uapi/linux/cdrom.h
+    }
+)
+"""Type and number of requests that pass a command of the program on to a drive."""
+_COMMAND_FUNCTIONS = (
+    "sg_io",  # drivers/scsi/scsi_ioctl.c, before 5.15 block/scsi_ioctl.c
+    "scsi_cdrom_send_packet",
+    "ata_cmd_ioctl",  # drivers/ata/libata-scsi.c
+    "ata_task_ioctl",
+    "nvme_submit_user_cmd",  # drivers/nvme/host/ioctl.c
+)
+
 
 class HostKind(NamedTuple):
     """What a SCSI host adapter is, without its counters. `fabric`: Fibre Channel or iSCSI."""
@@ -156,6 +175,29 @@ def is_virtual(device: Device, hosts: Hosts) -> bool:
 def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:
     """Whether a disk discarded for so much of a time that its other requests were slow by it."""
     return discard_seconds > DISCARD_RATIO * elapsed_seconds
+
+
+def ioctl_request(task: BlockedTask) -> int | None:
+    """Return type and number of the request of a task's ioctl(2), None: it is in another call.
+
+    Above these 16 bits are direction and size, which differ by architecture.
+    """
+    number, *arguments = task.system_call.split() or ("",)
+    if number not in _IOCTL_CALLS or len(arguments) < 2:
+        return None
+    return int(arguments[1], 16) & 0xFFFF
+
+
+def is_command(task: BlockedTask) -> bool:
+    """Whether a program waits for a command that it sent to a drive itself.
+
+    To erase or to test itself (hdparm, sg_format, smartctl -C) a drive may take hours.
+    """
+    if task.kernel:
+        return False
+    return ioctl_request(task) in _COMMANDS or any(
+        name.startswith(_COMMAND_FUNCTIONS) for name in (task.wait_channel, *task.stack)
+    )
 
 
 def by_leaf(

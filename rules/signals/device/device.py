@@ -46,6 +46,10 @@ DISCARDED_SECONDS = 10.0
 """A disk that has completed discards so lately is one on which a program discards."""
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
+NO_COMMANDS_KERNEL = (5, 19, 0)
+"""Earlier ones count commands that a program sends to a drive (SG_IO) as requests in flight; later
+ones only with 'iostats_passthrough' (6.13). Source: kernel, block/blk-mq.c, blk_mq_check_inflight;
+block/blk-exec.c, blk_execute_rq_nowait."""
 _EARLY_SECONDS = 0.5
 SUSPENDED_SECONDS = 1.0
 """CLOCK_BOOTTIME gains so much on CLOCK_MONOTONIC only while the host is suspended."""
@@ -139,7 +143,11 @@ def step(
     is_start = not state.kinds.limits
     counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, is_start=is_start)
     devices: dict[str, DeviceProgress] = {}
-    waits = {name for name, each in counted.items() if blocks[name].in_flight > each.leaked}
+    waits = {
+        name
+        for name, each in counted.items()
+        if blocks[name].in_flight > each.leaked + tasks.commands.get(name, 0)
+    }
     for name, paths in kinds.maps.items():
         if name in counted and not waits.isdisjoint(paths):
             waits.add(name)
@@ -540,8 +548,13 @@ def _discards_at(state: DeviceState, view: View, topology: Topology) -> str:
 
 
 def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:
-    """Return who waits now: no program while '/proc/stat' counts none and no poll saw any."""
-    stat = view.inputs.snapshot.stat
+    """Return who waits now: no program while '/proc/stat' counts none and no poll saw any.
+
+    Of their commands those that the kernel counts in flight.
+    """
+    stat, sysctl = view.inputs.snapshot.stat, view.inputs.snapshot.vm_sysctl
+    if sysctl is None or sysctl.kernel >= NO_COMMANDS_KERNEL:
+        tasks = replace(tasks, commands={})
     is_nobody = stat is not None and not stat.procs_blocked and not tasks.waited_for
     return replace(tasks, waited_for=frozenset()) if is_nobody else tasks
 

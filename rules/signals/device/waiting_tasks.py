@@ -41,6 +41,8 @@ class WaitingTasks:
     """Devices for whose discards tasks wait, with what discards."""
     discards_at: str = ""
     """Where tasks discard of which that is not known, '': it may be one of several."""
+    commands: Mapping[str, int] = field(default_factory=dict)
+    """Of devices that no other task waits for, how many programs wait for commands of theirs."""
     writer_only: frozenset[str] = frozenset()
     """Devices that no program waits for but those that fill them."""
     writers: Mapping[int, float] = field(default_factory=dict)
@@ -75,6 +77,7 @@ def polled(
         None if others else frozenset(by_leaf),
         discards.discarding(seen, topology),
         discards_at,
+        {leaf: len(own) for leaf, own in by_leaf.items() if all(map(guards.is_command, own))},
         frozenset(writing) if is_known else frozenset(),
         writers,
     )

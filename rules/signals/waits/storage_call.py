@@ -11,6 +11,8 @@ import enum
 import functools
 from typing import TYPE_CHECKING
 
+from iowarden.rules.signals.guards import is_command
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -27,6 +29,8 @@ class Purpose(enum.Enum):
     STORAGE = "storage"
     WHOLE_WRITE_OUT = "whole write-out"
     """sync, syncfs, umount, fsfreeze, remount: they wait for what others wrote, by purpose."""
+    OWN_COMMAND = "own command"
+    """A command that the program sent to a drive itself takes as long as it takes."""
     ELSEWHERE = "elsewhere"
     NOT_KNOWN = "not known"
     """Neither its stack nor its wait channel could be read, and it its call has no file."""
@@ -256,6 +260,8 @@ def purpose(task: BlockedTask) -> Purpose:
     Where no function shows it, the file in its call decides: `waits_at` is a block device or the
     mount of a file system with one, or of a server.
     """
+    if is_command(task):
+        return Purpose.OWN_COMMAND
     return _purpose(task.wait_channel, task.stack, bool(task.waits_at))
 
 
