@@ -74,13 +74,12 @@ _LATENCY = (
     "__blkcg_iolatency_throttle",
 )
 """The kernel delays a program, because another group is slower than its io.latency."""
-_GROUP_LIMITS = (
-    *_AT_MEMORY_LIMIT,
-    *_LATENCY,
-    "blk_throtl_bio",  # block/blk-throttle.c, like the next: io.max, blkio.throttle
-    "__blk_throtl_bio",
-    "ioc_rqos_throttle",  # block/blk-iocost.c: io.cost.qos
-)
+_GROUP_LIMITS = (*_AT_MEMORY_LIMIT, *_LATENCY)
+"""Not io.max nor blkio.throttle: the kernel queues what is above them, and no task waits in one of
+their functions. Source: kernel, block/blk-throttle.c (__blk_throtl_bio)."""
+_SHARE = ("ioc_rqos_throttle",)
+"""A group waits for its share of a device (io.weight): what all groups together may do is what the
+device does (io.cost.qos, io.cost.model). Source: kernel, block/blk-iocost.c."""
 _READS = (
     "filemap_read",  # mm/filemap.c
     "filemap_get_pages",
@@ -284,11 +283,14 @@ def deeper(before: FreezeCause | None, newest: FreezeCause) -> FreezeCause:
 def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     """Whether a limit of their control group makes tasks wait.
 
+    Who waits for a share of a busy device waits for the load of others; if it is not busy, all
+    groups together are permitted less than it is capable of.
     Its file may be unreadable, or in another namespace. Then it follows from data that hardly
     reach an idle disk while tasks of one unit alone wait for them.
     """
     return (
         _any_in(tasks, _GROUP_LIMITS)
+        or (not facts.is_busy and _any_in(tasks, _SHARE))
         or bool(limits_of(tasks, facts))
         or _stays_queued(tasks, facts)
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 COMMIT = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync")
+SHARE = ("io_schedule", "ioc_rqos_throttle", "__rq_qos_throttle")
 READ = ("folio_wait_bit_common", "filemap_get_pages", "vfs_read", "__x64_sys_pread64")
 SYNC = ("folio_wait_bit_common", "folio_wait_writeback", "file_write_and_wait_range", "do_fsync")
 
@@ -97,7 +98,20 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             {"is_idle": True, "queued_bytes": 3e9},
             "unknown",
         ),
-        ("io.max holds a bio back", [("io_schedule", "blk_throtl_bio")], {}, "own limit"),
+        ("io.cost permits less than the disk can do", [SHARE], {}, "own limit"),
+        ("a group waits for its share of a busy disk", [SHARE], {"is_busy": True}, "unknown"),
+        (
+            "a group waits for its share of a disk with 3 GB queued",
+            [(*SHARE, *SYNC)],
+            {"is_busy": True, "queued_bytes": 3e9},
+            "backlog",
+        ),
+        (
+            "io.latency of another group",
+            [("io_schedule", "rq_qos_wait", "__blkcg_iolatency_throttle")],
+            {"is_busy": True},
+            "own limit",
+        ),
         ("an NFS server", [("rpc_wait_bit_killable", "nfs4_proc_getattr")], {}, "server"),
         ("a Ceph server", [("ceph_mdsc_wait_request", "ceph_open")], {}, "server"),
         ("a server, and one waits for a disk", [("rpc_wait_bit_killable",), READ], {}, "unknown"),
