@@ -248,9 +248,9 @@ _PATHS = (
     "utimes_common",  # fs/utimes.c
     "vfs_",  # fs/{namei,readdir,xattr,utimes}.c: on behalf of a system call
 )
-"""Functions above all file systems that take the lock of a directory or file themselves: its
-holder looks up, creates or deletes there, and waits for the disk. The stack of who waits for the
-lock has no function of the file system.
+"""Functions above all file systems that take the lock of a directory or file themselves. Its holder
+opens, creates or deletes a file there, and waits for the disk; the stack of a task that waits for
+the lock has no function of the file system.
 """
 
 
@@ -284,9 +284,9 @@ def waits_for_lock(task: BlockedTask) -> bool:
 
 
 def _is_path_locked(functions: tuple[str, ...]) -> bool:
-    """Whether the lock of a directory or file is waited for, taken by no file system of its own.
+    """Whether a task waits for the lock of a directory or file, whatever its file system.
 
-    Whoever takes another lock on the way (kernfs, a driver) is innermost, and is none of these.
+    What takes another lock within the same call (kernfs, a driver) is innermost: none of these.
     """
     taker = next((name for name in functions if not name.startswith(_LOCKS)), "")
     return functions[:1] != (taker,) and taker.startswith(_PATHS)
