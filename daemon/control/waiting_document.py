@@ -30,7 +30,7 @@ class WaitingLine:
     waits_now: bool = False
     """False: between two freezes of a series that is open."""
     cause: str = ""
-    """'discarding', 'hang', 'slow', 'neighbour', 'server', 'suspended', 'frozen',
+    """'discarding', 'hang', 'slow', 'neighbour', 'server', 'slow server', 'suspended', 'frozen',
     'own limit', 'own memory limit', 'at its limit', 'swap storm', 'backlog', 'journal', 'memory',
     'lock', 'unknown'.
     """

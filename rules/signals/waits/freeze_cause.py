@@ -128,6 +128,8 @@ class FreezeCause(enum.StrEnum):
     """Another device fills the queue of their adapter."""
     SERVER = "server"
     """A network file system does not answer."""
+    SLOW_SERVER = "slow server"
+    """A network file system answers, after many seconds."""
     SUSPENDED = "suspended"
     """A device of device-mapper, itself or below it, is suspended."""
     NOT_PASSED_ON = "not passed on"
@@ -160,6 +162,7 @@ BLAMES_DEVICE = frozenset(
         FreezeCause.STUCK,
         FreezeCause.SLOW,
         FreezeCause.SERVER,
+        FreezeCause.SLOW_SERVER,
         FreezeCause.SUSPENDED,
         FreezeCause.NOT_PASSED_ON,
         FreezeCause.FROZEN,
@@ -210,6 +213,9 @@ class DeviceFacts:
     is_untouched: bool = False
     """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
     up in its file system, it is not the device, and what it is is not known."""
+    is_answering: bool = False
+    """Whether what is mounted from a server has answered other calls since the oldest one, or this
+    program's earlier ones as slowly."""
     is_swap_storm: bool = False
     carries_swap: bool = False
     """Whether a swap area is on it: in a storm that keeps it busy."""
@@ -239,6 +245,7 @@ class DeviceFacts:
 def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCause:
     """Return the deepest cause of these tasks' waits."""
     tasks = tuple(victims)
+    server = FreezeCause.SLOW_SERVER if facts.is_answering else FreezeCause.SERVER
     checks = (
         # A disk completes nothing else meanwhile, and is slow: not its fault.
         (FreezeCause.DISCARDING, _is_discarding(tasks, facts)),
@@ -248,7 +255,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.AT_LIMIT, facts.is_at_limit),
         (FreezeCause.SLOW, bool(facts.slow)),
         (FreezeCause.NEIGHBOUR, bool(facts.starved)),
-        (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
+        (server, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.SUSPENDED, facts.is_suspended),
         (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
         (FreezeCause.OWN_MEMORY_LIMIT, any(_swaps_for_limit(each, facts) for each in tasks)),

@@ -46,9 +46,21 @@ from iowarden.rules.signals.waits.harm import (
     is_cause_alone,
 )
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
+from iowarden.rules.signals.waits.server_answers import (
+    Answer,
+    is_answered,
+    is_answering,
+    next_answers,
+)
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
 from iowarden.rules.signals.waits.wait_targets import HOST, is_server, waits_by_device
-from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
+from iowarden.rules.signals.waits.waits import (
+    NO_POLLS,
+    Polls,
+    about_storage,
+    next_polls,
+    returned,
+)
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
 
@@ -113,6 +125,8 @@ class HarmState:
     """Their sum."""
     latest_guards: device_facts.LatestGuards = field(default_factory=dict)
     many: ManyWaits = many_waits.NOTHING
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By what is mounted from a server: its last answer to a call that was seen to wait."""
     limits: Mapping[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
     """By device, the limits of control groups that make the last victims wait."""
 
@@ -235,7 +249,11 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
     waits = waits_by_device(about_storage(polls), seen.tasks, state, view)
-    state = replace(state, before_waits=_before_waits(waits, state))
+    state = replace(
+        state,
+        before_waits=_before_waits(waits, state),
+        answers=_next_answers(state, polls, view),
+    )
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
     began = min((wait.not_before_seconds for own in waits.values() for wait in own), default=now)
@@ -287,6 +305,15 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     )
 
 
+def _next_answers(state: HarmState, polls: Polls, view: View) -> dict[str, Answer]:
+    """Return the last answers of servers; `state` has the poll before."""
+    mounts, now = view.inputs.snapshot.mounts, view.inputs.now_seconds
+    waits = [wait for wait in returned(state.polls, polls) if is_answered(wait.task)]
+    tasks = [wait.task for wait in waits]
+    by_mount = waits_by_device(waits, tasks, state, view) if waits else {}
+    return next_answers(state.answers, by_mount, mounts.mounts if mounts else (), now)
+
+
 @dataclass(slots=True)
 class _Explained:
     """Who is harmed, and why, by device; but for `harms` of those whose waits count."""
@@ -318,7 +345,8 @@ def _explained(
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
     for name, on_device in harms.items():
-        facts = all_facts[name]
+        answers = is_answering(state.answers.get(name), waits[name], view.inputs.now_seconds)
+        facts = replace(all_facts[name], is_answering=answers)
         if is_storm:
             below = device_facts.leaves(name, topology)
             on_swap = name != HOST and device_facts.carries_swap(below, view, topology)

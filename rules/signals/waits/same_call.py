@@ -73,6 +73,15 @@ def continuity(before: BlockedTask, after: BlockedTask) -> Continuity:
     return Continuity.SAME_CALL if before.counters == after.counters else Continuity.ANOTHER_CALL
 
 
+def is_another_call(before: BlockedTask, after: BlockedTask) -> bool:
+    """Whether a task has certainly left its call: it has other arguments, or read or written."""
+    if not before.system_call or not after.system_call:
+        return False
+    if before.system_call != after.system_call:
+        return True
+    return bool(before.counters and after.counters) and before.counters != after.counters
+
+
 def _ran(before: BlockedTask, after: BlockedTask) -> bool:
     """Whether it used more processor time than one call that waits does."""
     if before.cpu_ticks is None or after.cpu_ticks is None:

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.same_call import Continuity, continuity
+from iowarden.rules.signals.waits.same_call import Continuity, continuity, is_another_call
 from iowarden.rules.signals.waits.storage_call import Purpose, purpose, waits_in
 
 if TYPE_CHECKING:
@@ -153,6 +153,21 @@ def _is_paused(task: BlockedTask, legacy_queued_ratio: float | None) -> bool:
     """Whether the kernel pauses the task because the host is at its dirty limit."""
     at_limit = legacy_queued_ratio is not None and legacy_queued_ratio >= AT_LIMIT_RATIO
     return at_limit and waits_in(task, _PAUSED)
+
+
+def returned(before: Polls, after: Polls) -> list[Wait]:
+    """Return the waits of a poll whose calls have returned by the next one.
+
+    Their tasks wait in another call by then. One that is gone may have been killed in its call, and
+    one that only woke in between may have sent its request to a server once more.
+    """
+    return [
+        wait
+        for key, wait in before.waits.items()
+        if (now := after.waits.get(key)) is not None
+        and now.first_seconds != wait.first_seconds
+        and is_another_call(wait.task, now.task)
+    ]
 
 
 def about_storage(polls: Polls) -> list[Wait]:

@@ -95,6 +95,59 @@ def test_two_programs_that_only_the_load_average_counts_are_mailed_within_20_s(
     assert cause(server, "filer:/home") == "server"
 
 
+def home(second: int) -> list[BlockedTask]:
+    """Return four programs on a server, each 18 s in a call; one returns each 5 s or so."""
+    stack = {"stack": SERVER_STACK, "wait_channel": SERVER_STACK[0]}
+    where = {"waits_at": "filer:/home", "mount": "/home", "file": "/home/mbox"}
+    return [backend(n, (second + 5 * n) // 18, command="imapd", **where, **stack) for n in range(4)]
+
+
+def mounted(options: str) -> Server:
+    """Return a server that has mounted a directory of another, and done little for a minute."""
+    server = Server()
+    line = f"40 1 0:48 / /home rw,relatime - nfs4 filer:/home rw,{options},proto=tcp"
+    server.machine.memory.write({"/proc/1/mountinfo": f"{line}\n"})
+    return quiet(server, 70)
+
+
+def test_a_server_that_answers_each_call_after_18_s_is_slow_until_it_answers_none() -> None:
+    """Four programs: some call returns all the time; then the server is gone."""
+    server = mounted("hard")
+    began = server.second
+    for second in range(60):
+        server.pass_second(home(second), **QUIET)
+    assert server.subjects()[0][0] - began <= 20.0
+    assert cause(server, "filer:/home") == "slow server"
+    assert "the server answers slowly" in summary(server)
+    for _ in range(60):
+        server.pass_second(home(60), **QUIET)
+    assert cause(server, "filer:/home") == "server"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "options", "stack"),
+    [
+        ("a soft mount gives up: the call returned with an error", "soft", SERVER_STACK),
+        (
+            "a write was paused, and returned without the server",
+            "hard",
+            (*PAUSED_STACK[:2], "nfs_file_write", "vfs_write"),
+        ),
+    ],
+)
+def test_a_call_that_returns_is_no_answer_of_a_silent_server(
+    sentence: str, options: str, stack: tuple[str, ...]
+) -> None:
+    """Two programs wait for one answer; the calls of a third return all the time."""
+    server = mounted(options)
+    where = {"waits_at": "filer:/home", "mount": "/home", "file": "/home/log"}
+    for second in range(30):
+        tasks = two(stack=SERVER_STACK, wait_channel=SERVER_STACK[0], **where)
+        other = backend(9, second // 6, stack=stack, wait_channel=stack[0], **where)
+        server.pass_second([*tasks, other], **QUIET)
+    assert cause(server, "filer:/home") == "server", sentence
+
+
 def test_a_forgotten_freeze_is_mailed_within_37_s_of_its_beginning() -> None:
     """A snapshot may take 30 s; only the load average counts who waits."""
     server = quiet(Server(), 72)

@@ -113,6 +113,12 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             "own limit",
         ),
         ("an NFS server", [("rpc_wait_bit_killable", "nfs4_proc_getattr")], {}, "server"),
+        (
+            "an NFS server that answers others meanwhile",
+            [("rpc_wait_bit_killable", "nfs4_proc_getattr")],
+            {"is_answering": True},
+            "slow server",
+        ),
         ("a Ceph server", [("ceph_mdsc_wait_request", "ceph_open")], {}, "server"),
         ("a server, and one waits for a disk", [("rpc_wait_bit_killable",), READ], {}, "unknown"),
         ("all wait for a lock", [("rwsem_down_write_slowpath", "path_openat")], {}, "lock"),
