@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
 from iowarden.rules.advice.map_steps import paths
-from iowarden.rules.advice.step import MAX_DISKS, StepContext, counted
+from iowarden.rules.advice.step import MAX_DISKS, AdviceSubject, StepContext, counted
 from iowarden.rules.topology.redundancy import BUILDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+_SLOW = frozenset({"slow", "stuck requests"})
+"""Causes of waits for a disk that still answers."""
 
 
 def take_out(step: StepContext) -> list[str]:
@@ -163,12 +167,25 @@ def keep_member(step: StepContext) -> list[str]:
         return []
     return [
         (
-            "As long as it answers, it holds a copy of your data: never take it out with mdadm"
-            " --fail before its replacement is in sync. md's failfast makes an array give up sooner"
-            " on a slow member; trade-off: a short fault of a cable or of the power then costs a"
-            " member."
+            f"As long as {step.whole()} answers, it holds a copy of your data: never take it out"
+            " with mdadm --fail before its replacement is in sync. md's failfast makes an array"
+            " give up sooner on a slow member; trade-off: a short fault of a cable or of the power"
+            " then costs a member."
         )
     ]
+
+
+def replace_slow_member(step: StepContext) -> list[str]:
+    """How a slow disk that programs wait for leaves its array; nothing for another cause.
+
+    The alert is about the array, or about a volume on it; the disk is in its cause.
+    """
+    programs_wait, device = step.facts.of.backlog, step.own.get("device", "")
+    disk = programs_wait.disks.get(device, "")
+    if programs_wait.causes.get(device) not in _SLOW or not disk:
+        return []
+    of_disk = StepContext(step.facts, AdviceSubject({"device": disk}))
+    return [*keep_member(of_disk), *replace_member(of_disk)]
 
 
 def _levels(step: StepContext) -> list[str | None]:

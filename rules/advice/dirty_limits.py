@@ -32,17 +32,19 @@ _RATIO, _BYTES = "iowarden_vm_dirty_ratio_percent", "iowarden_vm_dirty_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Unwritten data that programs wait for. Units: bytes per second.
+    """Unwritten data that programs wait for, or another cause. Units: bytes per second.
 
-    `causes`: why programs wait for a device, by its name; `device_speeds`: what it writes
-    meanwhile; `host_speed`: what all disks write, None: not known; `has_bytes`: the limits can be
-    set in bytes.
+    `causes`: why programs wait for a device, by its name; `disks`: the disk that is the cause,
+    itself or below it, '' for none; `device_speeds`: what the device writes meanwhile;
+    `host_speed`: what all disks write, None: not known; `has_bytes`: the limits can be set in
+    bytes.
     """
 
     causes: Mapping[str, str] = field(default_factory=dict)
     device_speeds: Mapping[str, float] = field(default_factory=dict)
     host_speed: float | None = None
     has_bytes: bool = True
+    disks: Mapping[str, str] = field(default_factory=dict)
 
     def explains(self, device: str, causes: Collection[str]) -> bool:
         """Whether programs wait for a device because of one of these causes, or of no known one."""
@@ -56,6 +58,7 @@ NO_BACKLOG = Backlog()
 def backlog(chunks: Iterable[Chunk]) -> Backlog:
     """Return what the last samples show."""
     causes: dict[str, str] = {}
+    disks: dict[str, str] = {}
     values: dict[str, dict[str, float]] = {}
     for chunk in chunks:
         for family, samples in chunk.of((_CAUSE, _DEVICE_SPEED, _HOST_SPEED, _RATIO, _BYTES)):
@@ -63,12 +66,14 @@ def backlog(chunks: Iterable[Chunk]) -> Backlog:
                 labels = dict(pairs)
                 if family.name == _CAUSE:
                     causes[labels["device"]] = labels["cause"]
+                    disks[labels["device"]] = labels.get("disk", "")
                 values.setdefault(family.name, {})[labels.get("device", "")] = value
     return Backlog(
         causes,
         values.get(_DEVICE_SPEED, {}),
         values.get(_HOST_SPEED, {}).get(""),
         _BYTES in values or _RATIO not in values,
+        disks,
     )
 
 

@@ -100,6 +100,27 @@ def test_only_a_slow_member_of_an_array_is_not_to_be_failed_before_it_is_replace
     assert ("mdadm --fail" in text) == expected
 
 
+@pytest.mark.parametrize(
+    ("cause", "disk", "is_advised"),
+    [
+        ("slow", "sda", True),
+        ("stuck requests", "sda", True),
+        ("slow", "sdm", False),
+        ("backlog", "", False),
+        ("hang", "sda", False),
+    ],
+)
+def test_programs_that_wait_for_a_slow_half_of_a_mirror_are_told_how_it_is_replaced(
+    cause: str, disk: str, is_advised: bool
+) -> None:
+    """The alert is about md0; without a copy on a spare its last redundancy would be given up."""
+    known = everything().of
+    waited_for = Backlog({"md0": cause}, disks={"md0": disk})
+    text = said("{replace_slow}", Facts(replace(known, backlog=waited_for)), device="md0")
+    assert ("  mdadm /dev/md0 --replace /dev/sda1" in text.splitlines()) is is_advised
+    assert text.startswith("As long as sda answers, it holds a copy of your data") is is_advised
+
+
 def test_a_path_is_reported_by_the_paths_that_are_left_and_nothing_of_md() -> None:
     """One of two paths hangs, and the map is a member of an array."""
     arrays = {"md3": array("md3", "raid1", ("dm-0", "sda1"))}

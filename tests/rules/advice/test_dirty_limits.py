@@ -69,7 +69,7 @@ def test_programs_that_wait_for_another_reason_are_no_reason_to_limit_the_host(
 def test_what_the_device_writes_counts_and_not_what_all_disks_write() -> None:
     """The samples of a freeze, and those of the host."""
     samples = [
-        ("iowarden_freeze_cause", (("cause", "backlog"), ("device", "sdb")), 1.0),
+        ("iowarden_freeze_cause", (("cause", "backlog"), ("device", "sdb"), ("disk", "")), 1.0),
         ("iowarden_freeze_write_bytes_per_second", (("device", "sdb"),), 8e6),
         ("iowarden_writeback_bandwidth_bytes_per_second", (), 78e6),
         ("iowarden_vm_dirty_ratio_percent", (), 20.0),
@@ -78,4 +78,6 @@ def test_what_the_device_writes_counts_and_not_what_all_disks_write() -> None:
         "x", 1, tuple((Family(n, "gauge", ""), [(n, pairs, v)]) for n, pairs, v in samples)
     )
     found = backlog([chunk])
-    assert found == Backlog({"sdb": "backlog"}, {"sdb": 8e6}, 78e6, has_bytes=False)
+    assert found == Backlog(
+        {"sdb": "backlog"}, {"sdb": 8e6}, 78e6, has_bytes=False, disks={"sdb": ""}
+    )
