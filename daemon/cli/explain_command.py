@@ -150,7 +150,9 @@ def _explain_text(arguments: argparse.Namespace) -> int:
         content = _content(arguments.file)
         results = parsed(content, arguments.kind or "", log=arguments.log)
     except (OSError, ParseError) as error:
-        told = error.strerror if isinstance(error, OSError) else str(error)
+        told = str(error)
+        if isinstance(error, OSError):
+            told = f"expected a readable file, got '{error.strerror}'; name another one"
         sys.stderr.write(f"{printable(f'{shown}: {told}')}\n")
         return NOT_UNDERSTOOD
     settings = parse_config("", command.DEFAULT_CONFIG, "text")

@@ -597,8 +597,9 @@ def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
     assert [line for line in told.split("\n") if line] == shown(DEGRADED).split("\n")
     status, told = run(DEGRADED, "--json", "--as", "mdstat", "-")
     assert (status, json.loads(told)) == (1, data(DEGRADED))
-    assert run("", str(absent)) == (2, f"'{absent}': No such file or directory\n")
-    assert run("", str(tmp_path)) == (2, f"'{tmp_path}': Is a directory\n")
+    for path, problem in ((absent, "No such file or directory"), (tmp_path, "Is a directory")):
+        told = f"'{path}': expected a readable file, got '{problem}'; name another one\n"
+        assert run("", str(path)) == (2, told)
     assert run("", str(fifo))[0] == 2
 
 
