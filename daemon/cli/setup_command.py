@@ -52,8 +52,8 @@ HEADER = (
 """First lines of a new file."""
 _LINE = re.compile(r":\d+: ")
 """The line number of a problem: it changes as lines are added above it."""
-_SET = re.compile(r":\d+: (?:mail|notify|self_tests)\b(?!.*unknown key)")
-"""A problem that answers may correct: they set these keys."""
+_SET = re.compile(r":\d+: mail\.(?:server|port|tls|user|password_\w+|to)(?: =|:(?! unknown key))")
+"""A problem that the answers of a dialogue correct: they set these keys."""
 
 
 def add_commands(add: Add) -> None:

@@ -242,7 +242,7 @@ def next_step(*, is_correctable: bool) -> NextStep:
         except ValueError:
             raise AnswerError(f"expected correct, save or end, got '{text:.40}'") from None
 
-    question = "correct the answer, save it nevertheless, or end without a change"
+    question = "Correct the answer, save it nevertheless, or end without a change"
     return _answer(f"{question}? correct, save or end", NextStep.CORRECT, read)
 
 

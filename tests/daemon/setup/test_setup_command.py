@@ -632,11 +632,20 @@ def test_a_refused_answer_is_prompted_for_again_and_the_others_stay(path: Path) 
 @pytest.mark.system
 def test_a_file_that_the_service_refuses_is_named_before_the_first_question(path: Path) -> None:
     """Answers given in vain are the last thing that its reader needs."""
-    path.write_text("mial: {to: a@b.example}\n")
+    for text, problem in (
+        ("mial: {to: a@b.example}\n", ":1: mial: unknown key; did you mean 'mail'?"),
+        ("mail: {sever: mx.example}\n", ":1: mail.sever: unknown key; did you mean 'mail.server'?"),
+        ("self_tests: [{disk: '*'}]\n", ":1: self_tests, group 1: disk: expected one of disks"),
+    ):
+        path.write_text(text)
+        terminal = Terminal(path, free_port())
+        assert terminal.end() == 78
+        assert problem in terminal.seen
+        assert "Mail server" not in terminal.seen
+    path.write_text("mail: {server: mx.example}\n")  # without recipients, which are prompted for
     terminal = Terminal(path, free_port())
-    assert terminal.end() == 78
-    assert ":1: mial: unknown key; did you mean 'mail'?" in terminal.seen
-    assert "Mail server" not in terminal.seen
+    terminal.type("Mail server, or server:port [mx.example]: ", "\x03")
+    assert terminal.end() == 130
 
 
 @pytest.mark.system
