@@ -64,7 +64,10 @@ def add_commands(add: Add) -> None:
         "--config", metavar="FILE", help=f"configuration file; default: {command.DEFAULT_CONFIG}"
     )
     parser.add_argument(
-        "--mail-to", metavar="ADDRESS", action="append", help="recipient; may be given repeatedly"
+        "--mail-to",
+        metavar="ADDRESS",
+        action="append",
+        help="recipients, separated by commas; may be given repeatedly",
     )
     parser.add_argument("--mail-from", metavar="ADDRESS", help="sender address")
     parser.add_argument(
