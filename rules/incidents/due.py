@@ -76,7 +76,8 @@ def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason
     further = [record for record in updates if harm_kinds([record]) - kinds]
     since_mail = seconds_since_mail(incident, now)
     # Of two incidents that were merged one may have been mailed a second ago.
-    if further and since_mail >= SETTLED_SECONDS and _is_settled(further, now, policy):
+    settling = [*further, *(each for record in further for each in _became(record, incident))]
+    if further and since_mail >= SETTLED_SECONDS and _is_settled(settling, now, policy):
         return _of_updates(incident, updates)
     is_interval_over = since_mail >= _interval_seconds(incident, updates)
     if updates and is_interval_over and _is_settled(updates, now, policy):
@@ -233,6 +234,17 @@ def _is_settled(updates: Sequence[FaultRecord], now: float, policy: Notification
         or (each.reported is not None and each.count > each.reported.count)
         for each in updates
     )
+
+
+def _became(record: FaultRecord, incident: Incident) -> Iterator[FaultRecord]:
+    """Yield what a fault was before it got worse unreported: degraded, then no redundancy left.
+
+    Both are one alert and one update: the second does not make the first wait.
+    """
+    for each in incident.faults:
+        is_same = (each.subject, each.since_seconds) == (record.subject, record.since_seconds)
+        if is_same and each.reported is None and each is not record:
+            yield each
 
 
 def _is_symptom_of_host(record: FaultRecord) -> bool:

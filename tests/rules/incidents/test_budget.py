@@ -144,6 +144,19 @@ def test_the_second_member_of_a_raid6_is_mailed_5_s_after_it_is_lost() -> None:
     assert [at for at, *_ in mails if at >= 1800] == [1805]
 
 
+def test_an_array_that_loses_its_redundancy_before_its_mail_does_not_wait_again() -> None:
+    """Degraded for three seconds, behind a disk that hangs: one alert, which has got worse."""
+    hang = Kind("DeviceHang", "warning")
+    spells = [
+        Spell(hang, "disk sd0", 0, FOREVER),
+        Spell(DEGRADED, "device md0", 900, 903),
+        Spell(NONE_LEFT, "device md0", 903, FOREVER),
+    ]
+    graph = StorageGraph({"disk sd0": frozenset({"device md0"})})
+    mails = mailed(spells, graph, 930)
+    assert [at for at, *_ in mails if at >= 900] == [905]
+
+
 def test_a_third_hang_that_is_over_before_its_mail_is_due_is_mailed_all_the_same() -> None:
     """Every five minutes, each mail four minutes after the one before: nobody heard of a third."""
     hang = Kind("DeviceHang", "warning")
