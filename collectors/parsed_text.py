@@ -176,6 +176,15 @@ MEMINFO_ROWS = (
     r"|(?:Shmem|File)PmdMapped|Cma(?:Total|Free)|Unaccepted|Balloon|Hugetlb|DirectMap\w{1,4}"
 )
 """Source: kernel, fs/proc/meminfo.c, meminfo_proc_show; arch/x86/mm/pat/set_memory.c."""
+KERNEL_LEADS = (
+    r"(?:BTRFS|EXT[234]-fs|F2FS-fs)[ :]|XFS \(|JBD2?: |md(?:/raid\w{1,6}:md\w{1,6})?: \S"
+    r"|ata\d{1,3}(?:\.\d\d)?: \S|(?:sd|sr|scsi|ses) \d{1,5}:\d{1,5}:\d{1,5}:\d{1,10}: "
+    r"|scsi host\d{1,4}: |nvme nvme\d{1,4}: |(?:blk_update_request|print_req_error|end_request): "
+    r"|(?:I/O|critical \w{1,20}) error, dev |Buffer I/O error on dev|Aborting journal on device "
+    r"|INFO: task \S.{0,40} blocked for more |device-mapper: \w|usb \d{1,3}-[\d.]{1,20}: "
+    r"|(?:mpt[23]sas|mpi3mr)(?:_cm)?\d{1,3}: |(?:megaraid_sas|hpsa|smartpqi|aacraid) \S{1,20}: "
+)
+"""How lines of the kernel begin that 'dmesg -t' or 'journalctl -o cat' printed, without a time."""
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
@@ -255,7 +264,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|Dependency failed for /)",
         Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{1,6}\] |^\S.{0,40} kernel: "
         r'|^\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:'
-        r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
+        r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};"
+        rf"|^(?:{KERNEL_LEADS})",
     }.items()
 }
 

@@ -30,7 +30,8 @@ _ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """Escape sequences that colour a text or move the cursor."""
 _AROUND = lazy_pattern(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*"
-    r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*|Last login: [^\n]*)"
+    r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*|Last login: [^\n]*"
+    r"|=> (?:set|rescan|ctrl|controller|version|exit|quit|help)\b[^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,
 )

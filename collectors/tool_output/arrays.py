@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -143,9 +145,38 @@ _PROMPT = lazy_pattern(r"\S{0,80}[#$>%](?: |$)")
 
 
 def parse_mdadm(text: str) -> Parsed:
-    """Parse the arrays in 'mdadm --detail', or the superblocks in 'mdadm --examine'."""
-    if md_examine.IS_EXAMINE.search(text):
-        return parse_superblocks(text)
+    """Parse the arrays in 'mdadm --detail' and the superblocks in 'mdadm --examine'."""
+    detail, examine = _by_command(text)
+    if not detail.strip():
+        return parse_superblocks(examine)
+    if not examine.strip():
+        return _parse_details(detail)
+    told, also = _parse_details(detail), parse_superblocks(examine)
+    return replace(
+        told,
+        objects=also.objects,
+        findings=also.findings,
+        outputs=(*told.outputs, *also.outputs),
+        unparsed=(*told.unparsed, *also.unparsed),
+    )
+
+
+def _by_command(text: str) -> tuple[str, str]:
+    """Return the lines of '--detail' and those of '--examine', the others of each empty."""
+    lines = text.split("\n")
+    begins = [at for at, line in enumerate(lines) if _DEVICE_LINE.fullmatch(line)]
+    details, examined = [""] * len(lines), [""] * len(lines)
+    for begin, end in itertools.pairwise([0, *begins, len(lines)]):
+        block = lines[begin:end]
+        is_examined = md_examine.IS_EXAMINE.search("\n".join(block)) is not None
+        (examined if is_examined else details)[begin:end] = block
+    return "\n".join(details), "\n".join(examined)
+
+
+_DEVICE_LINE = lazy_pattern(r"/dev/\S{1,60}:[ \t]*")
+
+
+def _parse_details(text: str) -> Parsed:
     contradictions: list[str] = []
     if _DETAIL_ROWS.search(text) and not _DETAIL_HEAD.search(text):
         text = f"/dev/md:\n{text}"  # a paste that begins below the name

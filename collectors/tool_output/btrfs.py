@@ -67,6 +67,8 @@ _SHOW_HEADING = lazy_pattern(
 _SHOW_DEVICE = lazy_pattern(
     r"[ \t]*devid[ \t]+(?P<devid>\d{1,20}) size (?P<size>\S+) used \S+ path[ \t]+(?P<path>\S.*)"
 )
+_LOST = lazy_pattern(r"warning, device \d{1,20} is missing[ \t]*")
+"""Above the heading of its file system. Source: btrfs-progs, kernel-shared/volumes.c."""
 _SHOW_OTHERS = lazy_pattern(r"[ \t]*Total devices .*|[Bb]trfs(?:-progs)? v\d.*|warning, .*")
 _MISSING = "Some devices missing"
 _MISSING_ADVICE = (
@@ -135,7 +137,7 @@ def _outputs(text: str) -> dict[str, _Lines]:
         begins = {
             "device stats": _STAT.fullmatch(line) or _TABULAR.fullmatch(line.strip()),
             "scrub status": _SCRUB_HEADING.fullmatch(line.strip()),
-            "filesystem show": _SHOW_HEADING.fullmatch(line.strip()),
+            "filesystem show": _SHOW_HEADING.fullmatch(line.strip()) or _LOST.fullmatch(line),
             "filesystem usage": line.strip() == "Overall:" or None,
             "filesystem df": _ALLOCATED.fullmatch(line.strip()),
             "check": _CHECK_HEADING.fullmatch(line.strip()),

@@ -1,7 +1,8 @@
 """A pasted text of several programs: which lines are the output of which program.
 
 A line with a prompt and a command begins an output; where no command is in the text, an output
-begins with the paragraph that has a sign of its program (`SIGNS`). Lines of services and of the
+begins with a sign of its program (`SIGNS`) and the head above it: two outputs may join without an
+empty line. Lines of services and of the
 kernel may alternate. What is the output of a command without a parser is reported, except that of
 commands that show no state of storage.
 Limits: a prompt of only '#' or '>' is recognized before the programs that are known, and before
@@ -18,7 +19,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import SIGNS, Tool, UnparsedLine
 from iowarden.collectors.pasted_text import decode
 from iowarden.collectors.pasted_text.no_verdict import no_verdict
-from iowarden.collectors.services.service_log import service_message
+from iowarden.collectors.services.service_log import MAIL_LINE, service_message
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
 
 if TYPE_CHECKING:
@@ -170,7 +171,10 @@ def _signs(text: str) -> list[Tool]:
 
 def _with_services(output: Output) -> list[Tool | None]:
     """Return the program of each line of a log in which lines of services are between others."""
-    is_service = [service_message(line) is not None for line in output.lines]
+    is_service = [
+        service_message(line) is not None or MAIL_LINE.fullmatch(line) is not None
+        for line in output.lines
+    ]
     others = [
         "" if of_service else line
         for of_service, line in zip(is_service, output.lines, strict=True)
@@ -188,12 +192,57 @@ def _with_services(output: Output) -> list[Tool | None]:
     ]
 
 
-_NOTHING_ABOVE = frozenset({Tool.MEMINFO, Tool.DF, Tool.LSSCSI})
-"""Programs whose first line is their sign."""
+_FIRST = lazy_pattern(
+    r"smartctl (?:version )?\d|Personalities :|[ \t]*(?:pool: |NAME[ \t]|(?:LV|VG|PV)[ \t])"
+    r"|CLI Version|Controllers found|Areca CLI|CLI> |[ \t]*#[ \t]+(?:Ch#|Enc#|Name|ModelName)"
+    r"|Unit[ \t]+UnitType|V?Port[ \t]+Status|[ \t]*size=|[ \t]*(?:Magic|Array State) : |/dev/\S+:"
+    r"|\S.* in (?:Chassis )?Slot|(?:dumpe2fs|tune2fs) \d|Smart Log for|UUID:|Label:|Overall:|\[/"
+    r"|.{0,40}SAS[23] IR Configuration|scrub status for|Opening filesystem|TIME[ \t]|Date-Time"
+)
+"""Signs that are the first line of an output, or of which only a head stands above (`_HEADS`)."""
+_EACH_LINE = frozenset(
+    {Tool.MEMINFO, Tool.DF, Tool.LSSCSI, Tool.KERNEL, Tool.IPMITOOL, Tool.DMSETUP, Tool.VMSTAT}
+)
+"""Programs whose first line, or every line, is a sign."""
+_HEADS = {
+    tool: lazy_pattern(head)
+    for tool, head in {
+        Tool.SMARTCTL: r"[=*#-]{2,} ?[A-Za-z/].{0,60}|(?:\w{1,12}:? )?/dev/\S{1,60}"
+        r"|[shv]d[a-z]{1,3}:?|nvme\d{1,3}(?:n\d{1,3})?:?",
+        Tool.MDADM: r"/dev/\S{1,60}:[ \t]*",
+        Tool.MULTIPATH: r"\S{1,128} \(.{1,128}\) dm-\d{1,4}\b.*|\S{1,128} dm-\d{1,4} .*",
+        Tool.VMSTAT: r"procs .*",
+        Tool.BTRFS: r"warning, device \d{1,20} is missing[ \t]*",
+        Tool.LVS: r"[ \t]*(?:WARNING: |Couldn't find device |/dev/\S{1,60}: ).*",
+        Tool.SENSORS: r"[A-Za-z]\w{0,40}-(?:isa|pci|scsi|i2c|virtual|acpi)-\S{1,20}",
+        Tool.ZPOOL: r"ZFS has .*|[ \t]*\w{2,12}: .*|.*acceptable levels\..*",
+        Tool.STORCLI: r"[-=]{4,}[ \t]*|[A-Z][\w /-]{1,60} ?:[ \t]*",
+    }.items()
+}
+"""Lines of an output above its sign."""
+
+
+def _begin(lines: Sequence[str], at: int, tool: Tool, signs: Mapping[int, Tool]) -> int:
+    """Return the first line of the output whose sign is in line `at`.
+
+    What stands above it in its paragraph is its own, if neither another output's sign is there nor
+    its sign the first line of an output; else only lines that are known as its head.
+    """
+    top = at
+    while top and lines[top - 1].strip() and top - 1 not in signs:
+        top -= 1
+    is_alone = not top or not lines[top - 1].strip()
+    if is_alone and tool not in _EACH_LINE and not _FIRST.match(lines[at]):
+        return top
+    head = _HEADS.get(tool)
+    first = at
+    while head is not None and first > top and head.fullmatch(lines[first - 1]):
+        first -= 1
+    return first
 
 
 def _by_signs(lines: Sequence[str], tools: Sequence[Tool]) -> Iterator[Tool]:
-    """Yield the program of each line: an output begins with the paragraph of its sign."""
+    """Yield the program of each line: an output begins with its sign, and the head above that."""
     text = "\n".join(lines)
     ends = [*itertools.accumulate(len(line) + 1 for line in lines)]
     signs: dict[int, Tool] = {}
@@ -211,14 +260,7 @@ def _by_signs(lines: Sequence[str], tools: Sequence[Tool]) -> Iterator[Tool]:
     for number in range(len(lines)):
         sign = signs.get(number, current)
         if sign is not current:
-            above = number
-            while (
-                sign not in _NOTHING_ABOVE
-                and above
-                and lines[above - 1].strip()
-                and above - 1 not in signs
-            ):
-                above -= 1
+            above = _begin(lines, number, sign, signs)
             owners[above:] = [sign] * (number - above)
             current = sign
         owners.append(current)
