@@ -58,6 +58,8 @@ _WRITE_BACK = (
     "filemap_fdatawait",
     "file_write_and_wait",
     "wb_wait_for_completion",
+    "inode_wait_for_writeback",
+    "__inode_wait_for_writeback",
     "rq_qos_wait",
     "wbt_wait",
 )

@@ -54,6 +54,7 @@ _ELSEWHERE = (
     "ptrace_stop",  # kernel/signal.c
     "ptrace_attach",
     "autofs_wait",  # fs/autofs/waitq.c
+    "fanotify_",  # fs/notify/fanotify: a scanner for malware permits each open
     "drm_",  # drivers/gpu/drm
     "dma_fence_",  # drivers/dma-buf/dma-fence.c
     "amdgpu_",
@@ -108,6 +109,8 @@ _STORAGE = (
     "wb_wait_",
     "writeback_",
     "sync_inode",
+    "inode_wait_for_writeback",  # fs/fs-writeback.c: unlink of a file that is being written
+    "__inode_wait_for_writeback",
     "__filemap_fdatawait",
     "filemap_fdatawait",
     "file_write_and_wait",

@@ -77,6 +77,12 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             "hang",
         ),
         ("a slow disk with a backlog", [COMMIT], {"slow": ("sda",), "queued_bytes": 3e9}, "slow"),
+        (
+            "a log is deleted while 3 GB are written to it",
+            [("inode_wait_for_writeback", "evict", "do_unlinkat")],
+            {"queued_bytes": 3e9},
+            "backlog",
+        ),
         ("its adapter's queue is full", [READ], {"starved": ("sdb",)}, "neighbour"),
         (
             "a LUN whose session failed completes nothing",

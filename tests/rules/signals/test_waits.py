@@ -178,6 +178,8 @@ def test_two_polls_show_one_call_or_two(
         (("rwsem_down_read_slowpath", "down_read", "walk_component"), Purpose.STORAGE),
         (("d_alloc_parallel", "__lookup_slow", "lookup_slow"), Purpose.STORAGE),
         (("rwsem_down_write_slowpath", "down_write", "lock_rename"), Purpose.STORAGE),
+        (("inode_wait_for_writeback", "evict", "do_unlinkat"), Purpose.STORAGE),
+        (("fanotify_handle_event", "fsnotify", "do_dentry_open"), Purpose.ELSEWHERE),
         (("rwsem_down_read_slowpath", "down_read_killable", "iterate_dir"), Purpose.STORAGE),
         (("call_rwsem_down_write_failed", "down_write", "filename_create"), Purpose.STORAGE),
         (("__mutex_lock_slowpath", "mutex_lock", "do_lookup"), Purpose.STORAGE),
@@ -192,6 +194,12 @@ def test_two_polls_show_one_call_or_two(
 def test_the_stack_says_what_a_task_waits_for(stack: tuple[str, ...], expected: Purpose) -> None:
     """Stacks of Linux 6.1 to 6.18, innermost function first; some of 2.6.32 and 4.19."""
     assert purpose(task(wait_channel=stack[0], stack=stack, waits_at="")) is expected
+
+
+def test_a_read_that_a_malware_scanner_has_to_permit_waits_for_no_disk() -> None:
+    """Its file is on one; the scanner answers late, and no request has reached the disk."""
+    stack = ("fanotify_handle_event", "send_to_group", "fsnotify", "rw_verify_area", "vfs_read")
+    assert purpose(task(wait_channel=stack[0], stack=stack)) is Purpose.ELSEWHERE
 
 
 def test_without_a_stack_the_file_decides_and_without_both_nothing_is_known() -> None:
