@@ -34,7 +34,7 @@ class _Row(NamedTuple):
     advice: str
 
 
-_LATER = "the server accepts it later: run this command again in some minutes"
+_LATER = "the server may accept it later: run this command again in some minutes"
 _RELAY = (
     "the server does not forward mail for this host: set '{section}.user' and"
     " '{section}.password_file' for a log-in, or permit this host there"
@@ -96,7 +96,7 @@ _ROWS = (
     _Row(
         "greeting|EHLO|HELO", "", Topic.SERVER, "no SMTP at port {port}: correct '{section}.port'"
     ),
-    _Row("STARTTLS", "4", Topic.SERVER, f"TLS is out of order there, or: {_LATER}"),
+    _Row("STARTTLS", "4", Topic.SERVER, f"its TLS is not available now; {_LATER}"),
     _Row(
         "STARTTLS",
         "",
@@ -142,7 +142,7 @@ _ROWS = (
         "many servers offer a log-in only at port 587 with '{section}.tls: starttls'; without one,"
         " remove '{section}.user'",
     ),
-    _Row("AUTH", "4(?!32)", Topic.LOGIN, f"the server cannot check the password now: {_LATER}"),
+    _Row("AUTH", "4(?!32)", Topic.LOGIN, f"it cannot check the password now; {_LATER}"),
     _Row(
         "AUTH",
         "",
@@ -154,7 +154,7 @@ _ROWS = (
     _Row("", r"\d{3} [45]\.1\.[78]", Topic.SENDER, _SENDER),
     _Row("", r"(?i:\d{3}.*\bsender\b.*(rejected|refused|denied|not owned))", Topic.SENDER, _SENDER),
     _Row("MAIL FROM", r"\d{3} [45]\.3\.4|552", Topic.OTHER, "raise the server's limit of size"),
-    _Row("MAIL FROM", "4", Topic.SENDER, _LATER),
+    _Row("MAIL FROM", "4", Topic.SERVER, _LATER),
     _Row("MAIL FROM", "5", Topic.SENDER, _SENDER),
     _Row("RCPT TO", r"\d{3} [45]\.2\.2|[45]52(?! \d)", Topic.RECIPIENTS, _MAILBOX),
     _Row("RCPT TO", r"(?i:.*(relay|authentication|log.?in))", Topic.RECIPIENTS, _RELAY),
@@ -163,7 +163,7 @@ _ROWS = (
     _Row("RCPT TO", "5", Topic.RECIPIENTS, "correct 'mail.to', or create the mailbox"),
     _Row("", r"\d{3} [45]\.2\.2", Topic.RECIPIENTS, _MAILBOX),
     _Row("", r"\d{3} [45]\.3\.4|552", Topic.OTHER, "raise the server's limit of size"),
-    _Row("", "4", Topic.OTHER, _LATER),
+    _Row("", "4", Topic.SERVER, _LATER),
     _Row(
         "",
         "5",

@@ -59,7 +59,7 @@ CASES: Sequence[tuple[str, str, Topic, str]] = (
     ("MAIL FROM", "530 5.7.1 Authentication required", Topic.LOGIN, "'mail.user'"),
     ("MAIL FROM", "550 5.7.60 SMTP; Client does not have permissions", Topic.SENDER, "'mail.from'"),
     ("MAIL FROM", "553 5.1.8 Domain of sender does not exist", Topic.SENDER, "'mail.from'"),
-    ("MAIL FROM", "452 4.3.1 Insufficient system storage", Topic.SENDER, "in some minutes"),
+    ("MAIL FROM", "452 4.3.1 Insufficient system storage", Topic.SERVER, "in some minutes"),
     ("MAIL FROM", "552 5.3.4 Message size exceeds fixed limit", Topic.OTHER, "limit of size"),
     (
         *("RCPT TO", "553 5.7.1 <a@b>: Sender address rejected: not owned by user me"),
@@ -78,7 +78,7 @@ CASES: Sequence[tuple[str, str, Topic, str]] = (
     ("end of data", "552 5.2.2 Quota exceeded", Topic.RECIPIENTS, "the mailbox is full"),
     ("end of data", "552 5.3.4 Message too big", Topic.OTHER, "limit of size"),
     ("end of data", "554 5.7.1 Spam message rejected", Topic.OTHER, "refuses the content"),
-    ("end of data", "451 4.7.1 Service unavailable", Topic.OTHER, "in some minutes"),
+    ("end of data", "451 4.7.1 Service unavailable", Topic.SERVER, "in some minutes"),
     ("end of data", "no reply before the timeout", Topic.SERVER, "log of the mail server"),
     ("message", "Broken pipe", Topic.SERVER, "log of the mail server"),
 )
