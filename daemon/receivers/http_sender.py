@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _REFUSED_LOGIN = frozenset({401, 403})
 _WRONG_PLACE = frozenset({404, 405, 410})
+_UNREACHED = re.compile(r": (?:name resolution|connect|proxy): expected ")
+"""A step of http_client.py before a request."""
 
 
 def http_sender(
@@ -108,6 +111,8 @@ def try_message(
 def outcome(config: ReceiverConfig, url: Url, result: SendResult, accepted: str) -> DialogueLine:
     """Return what came of an attempt at a URL, as a line of `iowarden test-notify`."""
     problem = result.error or "; ".join(result.refused.values())
+    if _UNREACHED.search(problem):
+        problem += "; correct the URL, or start the service there"
     text = f"receiver '{config.name}': {url.origin} {accepted}"
     return DialogueLine(problem or text, good=not problem)
 

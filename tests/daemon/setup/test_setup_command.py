@@ -331,6 +331,7 @@ def test_a_receiver_other_than_mail_is_set_up_and_tested(
         told = capsys.readouterr()
         assert f"receiver 'webhook': http://127.0.0.1:{ops.port} accepted it: 200 OK" in told.out
         assert "receiver 'am': http://127.0.0.1:1: connect: expected a connection" in told.out
+        assert "from 127.0.0.1; correct the URL, or start the service there" in told.out
         assert "not accepted: am, which this run does not change" in told.err
         assert "test it by 'iowarden test-notify'" in told.err
         assert json.loads(ops.next().body)["summary"] == "this is a test; nothing is wrong"
