@@ -7,7 +7,6 @@ so many mails an hour; '[OK]' only when the machine is well. Units: seconds of t
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -35,6 +34,8 @@ AFTER_SECONDS = 30.0
 FRESH_SECONDS = 5.0
 """A mail may be titled by what was known so long before it."""
 OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
+LOOK_SECONDS = 1.0
+"""So often iowarden looks."""
 SOON_SECONDS, CLEAR_SECONDS, POLL_SECONDS = (60.0, 75.0), 600.0, 300.0
 """The all-clear comes so long after the end of what is urgent; of the rest after ten minutes, and
 after the poll that shows the end."""
@@ -328,10 +329,13 @@ class _Knowledge:
             yield from self._too_many(incident, "more mails an hour than the budget")
             yield from self._too_close([mail for mail in incident if mail.reason not in GOOD])
         if len(self.run.injections) == 1:
-            every = [mail for incident in by_incident.values() for mail in incident]
-            yield from self._too_many(
-                sorted(every, key=lambda m: m.at), "one fault: more mails an hour"
+            every = sorted(
+                (mail for incident in by_incident.values() for mail in incident),
+                key=lambda mail: mail.at,
             )
+            together = _once_joined(every)
+            if not self._are_apart(together):
+                yield from self._too_many(together, "one fault: more mails an hour")
 
     def _too_many(self, mails: list[Mail], what: str) -> Iterator[Miss]:
         for first in mails:
@@ -384,17 +388,19 @@ class _Knowledge:
             if mail.reason not in {"initial report", *GOOD}
             and not self._is_unexplained(mail, self.evident_at(mail.at))
         ]
-        # Until what they share is known each object has its own; then they are joined.
-        shared = mailed[-1].name if mailed else ""
-        since = min((mail.at for mail in mailed if mail.name == shared), default=0.0)
-        mailed = [mail for mail in mailed if mail.at >= since]
-        ids = Counter(mail.incident for mail in mailed)
+        mailed = _once_joined(mailed)
         names = {mail.incident: mail.name for mail in mailed}
-        # Of a cause that iowarden never saw, nothing shows what its effects have in common.
-        hidden = self._lowest(self.faults)
-        apart = set(names.values()) <= hidden and len(set(names.values())) == len(ids)
-        if len(ids) > 1 and not apart:
+        if len(names) > 1 and not self._are_apart(mailed):
             yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
+
+    def _are_apart(self, mails: Iterable[Mail]) -> bool:
+        """Whether mails are of several effects of which nothing shows what they have in common.
+
+        Their cause iowarden never saw: each time another map is without a path for long enough.
+        """
+        names = {mail.incident: mail.name for mail in mails}
+        hidden = self._lowest(self.faults)
+        return 1 < len(names) == len(set(names.values())) and set(names.values()) <= hidden
 
     def news(self) -> Iterator[Miss]:
         """Yield faults that are in no mail, or in one that came too late."""
@@ -480,8 +486,11 @@ class _Knowledge:
         urgent = [
             at
             for (name, kind), at in self.seen.items()
-            if kind in URGENT | BLOCKS
-            or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
+            if self._is_there_at(name, kind, at + LOOK_SECONDS)
+            and (
+                kind in URGENT | BLOCKS
+                or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
+            )
         ]
         limit = min(first + OPENING_SECONDS, min(urgent, default=math.inf) + URGENT_SECONDS)
         # What lasts and is not urgent is in the initial report.
@@ -493,6 +502,11 @@ class _Knowledge:
                 yield Miss("no mail at all", f"since {first:.0f}")
         elif mailed > limit:
             yield Miss("first mail late", f"{mailed:.0f} in place of {limit:.0f}")
+
+    def _is_there_at(self, name: str, kind: str, at: float) -> bool:
+        """Whether a fault is still there at the next look: a disk may respond again by then."""
+        own = (fact for fact in self.faults if (fact.object, fact.kind) == (name, kind))
+        return any(fact.at <= at < fact.until for fact in own)
 
     # Ends
 
@@ -583,6 +597,13 @@ class _Knowledge:
     def recurrences(self) -> Recurrences:
         """Return the judge of a fault that comes and goes."""
         return Recurrences(self.run, self.mails, self.faults, self.spells, self.reported)
+
+
+def _once_joined(mails: Sequence[Mail]) -> list[Mail]:
+    """Return the mails since what their objects share is known: before each has its own."""
+    shared = mails[-1].name if mails else ""
+    since = min((mail.at for mail in mails if mail.name == shared), default=0.0)
+    return [mail for mail in mails if mail.at >= since]
 
 
 def _reason(mail: Mail, right: Iterable[str]) -> str:

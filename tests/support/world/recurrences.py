@@ -27,8 +27,14 @@ REPORT_SECONDS = 300.0
 THIRD = 3
 LEAST_SECONDS = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
 """An occurrence that is shorter is none, for the kinds of which one fault repeats."""
-_BREAKS = {Kind.HANGS: 62.0, Kind.SLOW: 302.0, Kind.FULL: 602.0, Kind.SUSPENDED: 62.0}
-"""After a shorter break it is the same occurrence."""
+_BREAKS = {Kind.HANGS: 60.0, Kind.SLOW: 300.0, Kind.FULL: 600.0, Kind.SUSPENDED: 60.0}
+"""After a shorter break, until it is noticed anew, it is the same occurrence."""
+_UNCERTAIN_SECONDS = 2.0
+"""So exactly a break can be known to be shorter: looks are a second apart."""
+_UNNOTICED_SECONDS = {Kind.FULL: LEAST_SECONDS[Kind.FULL]}
+"""So much of an occurrence nothing shows afterwards. Since when requests stand, or a device is
+suspended, the kernel counts; that a file system is full counts once it stays so.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Recurrences:
 
     def misses(self, injection: Injection) -> Iterator[Miss]:
         """Yield what is wrong about a fault that comes and goes, by the mails that are about it."""
-        if not self._visible_spans(injection):
+        if not self._visible_spans(injection) or self._is_uncertain(injection):
             return
         fault = f"{self._kind_of(injection)}: {injection.object}"
         own = [mail for mail in self.mails if fault in self.reported[mail.incident]]
@@ -71,7 +77,8 @@ class Recurrences:
         yield from self._late_if_worse(injection, times, known, bad)
         yield from self._second(known, bad)
         mailed = [mail for mail in own if mail.reason != "initial report"]
-        if len(mailed) > self._allowed(known, len(possible), mailed):
+        unnoticed = _UNNOTICED_SECONDS.get(self._kind_of(injection), 0.0)
+        if len(mailed) > self._allowed(known, len(possible), mailed, unnoticed):
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
 
     def _second(
@@ -113,7 +120,11 @@ class Recurrences:
                 worst = max(worst, end - start)
 
     def _allowed(
-        self, known: Sequence[tuple[float, float]], count: int, mails: Sequence[Mail]
+        self,
+        known: Sequence[tuple[float, float]],
+        count: int,
+        mails: Sequence[Mail],
+        unnoticed: float,
     ) -> int:
         """Return how many mails there may be about `count` occurrences.
 
@@ -125,7 +136,7 @@ class Recurrences:
         worst, worse = lengths[0], 0
         for length, (start, _) in zip(lengths[1:], known[1:], strict=True):
             worst = max(worst, self._longest_mailed(known, bad, start))
-            if length > 1.5 * worst:
+            if length - unnoticed > 1.5 * (worst - unnoticed):
                 worse += 1
                 worst = length
         allowed = THIRD + worse + sum(count >= milestone for milestone in (10, 30))
@@ -184,6 +195,21 @@ class Recurrences:
             and start <= fact.at <= end
         )
 
+    def _noticed(self, fact: Fact) -> float:
+        """Return when iowarden had an alert of a fact: after a restart it waits anew."""
+        starts = [start for start, _ in self.spells[fact.object, fact.kind.value]]
+        times = [start for start in starts if fact.at <= start < fact.until]
+        return min(times, default=fact.at + LEAST_SECONDS[fact.kind])
+
+    def _is_uncertain(self, injection: Injection) -> bool:
+        """Whether a break is just as long as one that makes two occurrences."""
+        own = [each for each in self.faults if each.object == injection.object]
+        own = sorted((f for f in own if f.kind in LEAST_SECONDS), key=lambda fact: fact.at)
+        return any(
+            abs(self._noticed(after) - before.until - _BREAKS[after.kind]) <= _UNCERTAIN_SECONDS
+            for before, after in pairwise(own)
+        )
+
     def _is_visible(self, fact: Fact) -> bool:
         """Whether iowarden had an alert of a fact while it was there."""
         spells = self.spells[fact.object, fact.kind.value]
@@ -203,7 +229,8 @@ class Recurrences:
             least = LEAST_SECONDS[fact.kind] + certain_seconds
             if fact.until - fact.at < least or not self._is_visible(fact):
                 continue
-            if spans and fact.at + LEAST_SECONDS[fact.kind] - spans[-1][1] <= _BREAKS[fact.kind]:
+            limit = _BREAKS[fact.kind] + _UNCERTAIN_SECONDS
+            if spans and self._noticed(fact) - spans[-1][1] <= limit:
                 spans[-1] = spans[-1][0], fact.until
             else:
                 spans.append((fact.at, fact.until))
