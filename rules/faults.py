@@ -153,6 +153,11 @@ class Meaning:
         return away or self.fault in BLOCKS_PROGRAMS
 
     @property
+    def ends_by_line(self) -> bool:
+        """Whether only a line reports its end: a server that does not respond."""
+        return self.layer is Layer.NETWORK and self.blocks_programs
+
+    @property
     def of_itself(self) -> bool:
         """Whether it is about iowarden and not about the machine."""
         unread = self.fault is Fault.UNREADABLE and self.layer is Layer.HOST

@@ -111,7 +111,7 @@ class IncidentTracker:
         graph = self.events.graph(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
-        dues, events = self._next_incidents(alerts, graph, now)
+        dues, events = self._next_incidents(alerts, graph, now, now - running_seconds)
         waiting = self.mails.outdated(now)
         dues = self._with_replacing_mails(dues, waiting, now)
         silences = self.commands.silences
@@ -164,9 +164,12 @@ class IncidentTracker:
         return dues
 
     def _next_incidents(
-        self, alerts: Sequence[Alert], graph: StorageGraph, now: float
+        self, alerts: Sequence[Alert], graph: StorageGraph, now: float, started: float
     ) -> tuple[list[DueNotice], list[IncidentChange]]:
-        """Apply the alerts to the incidents; return the mails that are due, and what changed."""
+        """Apply the alerts to the incidents; return the mails that are due, and what changed.
+
+        `started` is when the program was.
+        """
         self.incidents, dues, events = incidents.next_incidents(
             self.incidents,
             alerts,
@@ -181,6 +184,7 @@ class IncidentTracker:
                 usual=lambda alert: self._usual(alert, now),
                 acknowledged=self.commands.silences.by_incident(),
                 graph=graph,
+                started_seconds=started,
             ),
         )
         return dues, events

@@ -55,6 +55,8 @@ iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
 MARKED_FAULTY = "md_disk_failure"
 """The event of a member that its array gave up, see events.yaml."""
+FIRST_READ_SECONDS = 5.0
+"""What iowarden finds within that time after its start may have begun before it."""
 Key = tuple["Labels", str]
 STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault.STOPPED))
 """Kinds after which nothing on the object works, for as long as they last."""
@@ -113,7 +115,7 @@ class Fact:
 
     def before(self, other: Fact) -> bool:
         """Whether it ended so long before another one began that it did not bring that about."""
-        return max(self.began, self.last) < other.began - BEFORE_SECONDS
+        return max(self.began, self.last) < other.earliest - BEFORE_SECONDS
 
     @property
     def is_cause(self) -> bool:
@@ -184,12 +186,17 @@ def _meaning(alert: Alert) -> Meaning:
 
 
 def fact(
-    alert: Alert, now: float, *, silent: bool = False, seen: Mapping[str, float] | None = None
+    alert: Alert,
+    now: float,
+    *,
+    silent: bool = False,
+    seen: Mapping[str, float] | None = None,
+    started: float = -math.inf,
 ) -> Fact:
     """Return an alert for correlation; a lasting one began as many seconds ago as its value.
 
     A missing disk disappeared after it was last `seen`, as in StorageGraph; a connection that is
-    given up had failed before.
+    given up had failed before. Of what was there when iowarden `started` nobody knows since when.
     """
     known = getattr(alert, "known_fact", None)
     if known is not None and known.silent is silent:
@@ -198,7 +205,9 @@ def fact(
     if what.lasts and not alert.count and alert.absent_seconds is None:
         began = min(began, now - alert.value)
     earliest = began
-    if what.fault is Fault.GONE and what.layer is Layer.PATH:
+    if not alert.count and started <= began <= started + FIRST_READ_SECONDS:
+        earliest = -math.inf
+    elif what.fault is Fault.GONE and what.layer is Layer.PATH:
         earliest = began - GIVEN_UP_SECONDS
     elif what.fault is Fault.GONE and not alert.count:
         earliest = min(began, (seen or {}).get(alert.subject, began))
@@ -222,7 +231,10 @@ def fact(
 
 
 def ended_fact(member: IncidentMember, incident: Incident) -> Fact:
-    """Return a member that ended, for correlation: its adapter is no longer known."""
+    """Return a member that ended, for correlation: its adapter is no longer known.
+
+    A server that did not respond does not yet: its line is old, and none reported the end.
+    """
     return Fact(
         member.key,
         member.subject,
@@ -233,7 +245,7 @@ def ended_fact(member: IncidentMember, incident: Incident) -> Fact:
         member.since_seconds,
         member.since_seconds,
         silent=member.silenced,
-        over=True,
+        over=not member.awaits_line,
     )
 
 
@@ -263,8 +275,7 @@ def explained_by(
             continue
         able = [cause for cause in causes.near(each) if explains(cause, each, graph)]
         if able:
-            # Of what began lately it is the effect, and not of what is gone for days.
-            able = sorted(able, key=lambda a: (a.before(each), _was_lost_before(a, each, able)))
+            able = sorted(able, key=lambda a: _of_another_time(a, each, able))
             found[each.key] = able[0]
             for other in able[1:]:
                 if _meet(able[0], other, each) and not _was_lost_before(other, each, able):
@@ -278,6 +289,16 @@ def explained_by(
         if since <= max(each.began, each.last) + AFTER_SECONDS and cause.layer < each.layer:
             found.setdefault(each.key, cause)
     return {key: _deepest(cause, found) for key, cause in found.items()}
+
+
+def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[bool, ...]:
+    """Sort key of the causes of one effect.
+
+    Of what began lately it is the effect, and not of what is gone for days; programs wait for what
+    holds, and not for what is over.
+    """
+    is_over = cause.over and not effect.subject
+    return cause.before(effect), _was_lost_before(cause, effect, able), is_over
 
 
 def _was_lost_before(disk: Fact, array: Fact, able: Iterable[Fact]) -> bool:
@@ -424,6 +445,8 @@ def _holds(a: Fact, b: Fact) -> bool:
     Programs wait for what hangs; what is gone only refuses, so that nothing of the host stands
     because of it an hour later. An adapter may be called impaired for years while its disks work.
     """
+    if a.what.ends_by_line and b.what.symptom:
+        return not a.over
     if a.event or a.over:
         return False
     if b.what.symptom:

@@ -40,7 +40,10 @@ _SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.R
 
 
 def explanation(
-    facts: tuple[Fact, ...], graph: StorageGraph, before: Explanation | None
+    facts: tuple[Fact, ...],
+    graph: StorageGraph,
+    before: Explanation | None,
+    started: float = -math.inf,
 ) -> Explanation:
     """Return what explains what; the explanation of before, if it is of the same facts.
 
@@ -48,16 +51,23 @@ def explanation(
     """
     if before is not None and before.graph is graph and before.facts == facts:
         return before
-    return Explanation(facts, graph, explained(facts, graph))
+    return Explanation(facts, graph, explained(facts, graph, started))
 
 
-def explained(facts: Iterable[Fact], graph: StorageGraph) -> dict[Key, Fact]:
+def explained(
+    facts: Iterable[Fact], graph: StorageGraph, started: float = -math.inf
+) -> dict[Key, Fact]:
     """Return for each alert that something else explains the deepest known cause.
 
-    The cause of disks that fail together may be one without an alert: what they share.
+    The cause of disks that fail together may be one without an alert: what they share. Its first
+    disks may have left before iowarden `started`, which then never knew them.
     """
     every = list(facts)
     known, parents = together(every, graph)
+    parents = [
+        replace(each, earliest=-math.inf) if each.began <= started + TOGETHER_SECONDS else each
+        for each in parents
+    ]
     return explained_by(every, known, parents, graph)
 
 
@@ -143,7 +153,7 @@ def _without_shelves(
 def _lost_sessions(
     group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph
 ) -> dict[Key, str]:
-    """Return the alerts about lost sessions that carry all of the maps that fail together."""
+    """Return the alerts about lost sessions that carry maps that fail together."""
     subjects = {each.subject for each in group}
     return {
         each.key: each.subject
@@ -151,14 +161,19 @@ def _lost_sessions(
         if each.is_cause
         and each.what.fault in STOPS
         and layer_of(each.subject) is Layer.ADAPTER
-        and subjects <= graph.above.get(each.subject, frozenset())
+        and subjects & graph.above.get(each.subject, frozenset())
         and not each.before(group[0])
     }
 
 
 def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> bool:
     """Whether maps that fail together have no more in common than the fabric: not one session."""
-    sessions = {*_lost_sessions(group, facts, graph).values()}
+    subjects = {each.subject for each in group}
+    sessions = {
+        each
+        for each in _lost_sessions(group, facts, graph).values()
+        if subjects <= graph.above[each]
+    }
     return len(group) >= min(len(graph.all_maps()), TOGETHER_DISKS) and len(sessions) != 1
 
 

@@ -328,10 +328,7 @@ def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Rea
     # An alert that ended while its data was unavailable is not known to be resolved.
     is_lost = any(m.state is AlertState.UNKNOWN for m in incident.members)
     clear = now - incident.active_seconds >= clear_seconds(incident, policy)
-    # Only a line says that a server responds again.
-    is_away = any(
-        m.what.blocks_programs and m.what.layer is Layer.NETWORK for m in _logged(incident)
-    )
+    is_away = any(m.awaits_line for m in incident.members)
     if is_lost or is_away or not clear or not incident.is_end_unreported:
         return None
     return Reason.NOT_REPAIRED if any(unrepaired(incident)) else Reason.RESOLVED
@@ -446,7 +443,7 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             if is_symptom and any(
                 _brings(m, member, began.get(m.fact, m.since_seconds))
                 for m in causes
-                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS
+                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS or m.awaits_line
             ):
                 continue
             if not member.count and any(
@@ -517,7 +514,8 @@ def _brings(cause: IncidentMember, symptom: IncidentMember, began_seconds: float
         return symptom.what.fault is Fault.PRESSURE and cause.subject == symptom.subject
     if cause.what.fault not in CAUSES:
         return False
-    return cause.what.lasts or symptom.since_seconds - cause.since_seconds <= BEFORE_SECONDS
+    holds = cause.what.lasts or cause.awaits_line
+    return holds or symptom.since_seconds - cause.since_seconds <= BEFORE_SECONDS
 
 
 def exceeds(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:

@@ -21,7 +21,7 @@ from iowarden.rules.topology.device_identity import ITSELF, Identity
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
     from iowarden.rules.incidents.model import Incident, IncidentMember, LastMail
@@ -110,19 +110,37 @@ def ended_causes(
     """Return what is no longer `active` and may explain what begins, with its incident's key.
 
     An error of before is noticed only when it is written back: a file system fails some seconds
-    after its map has paths again. Only of states: a line is active for longer.
+    after its map has paths again. Only of states: a line is active for longer. A server that does
+    not respond is away until a line reports that it responds.
     """
     return {
         member.key: (key, causes.ended_fact(member, incident))
         for key, incident in incidents.items()
         if incident.closed_seconds is None
         for member in incident.members
-        if now - member.since_seconds <= causes.BEFORE_SECONDS
-        and not member.count
-        and member.key not in active
-        and member.state is not AlertState.UNKNOWN
-        and member.what.fault in causes.STOPS
+        if member.key not in active
+        and (
+            member.awaits_line
+            or (
+                now - member.since_seconds <= causes.BEFORE_SECONDS
+                and not member.count
+                and member.state is not AlertState.UNKNOWN
+                and member.what.fault in causes.STOPS
+            )
+        )
     }
+
+
+def without_settled(there: OpenMembers, facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield the faults without those of disks that waited for the disk of their title.
+
+    They are over, and were explained while the lines that show the reason were recent.
+    """
+    for fact in facts:
+        home = there[fact.key][0] if fact.key in there else fact.subject
+        waited = fact.over and fact.what.fault is Fault.HANGS and home != fact.subject
+        if not (waited and layer_of(home) is Layer.DISK):
+            yield fact
 
 
 class Targets:
@@ -232,15 +250,22 @@ class Targets:
         """Return the incident of an array with missing members, for the next fault of its disks.
 
         Otherwise that would be a second incident next to its effects, which are reported there. Not
-        for the disk that the array lost: the array's incident is merged into that disk's.
+        for the disk that the array lost: the array's incident is merged into that disk's. What
+        several disks share is no matter of one array.
         """
-        if fact.layer > Layer.DISK or fact.what.fault not in _OF_DISK:
+        is_of_disk = fact.layer in {Layer.PATH, Layer.DISK} and not fact.is_reset
+        if not is_of_disk or fact.what.fault not in _OF_DISK:
             return None
         for each in sorted(self._above.get(fact.subject, frozenset()) & self._short.keys()):
-            cause = self._explained.get(self._short[each])
-            if cause is None or cause.subject != fact.subject:
-                return self._subjects[each]
+            cause, home = self._explained.get(self._short[each]), self._subjects[each]
+            is_elsewhere = layer_of(home) is Layer.ADAPTER and not self._is_on(fact, home)
+            if (cause is None or cause.subject != fact.subject) and not is_elsewhere:
+                return home
         return None
+
+    def _is_on(self, fact: Fact, adapter: str) -> bool:
+        """Whether a disk hangs off an adapter or shelf: the other copy may be in another shelf."""
+        return adapter == FABRIC_KEY or fact.subject in self._above.get(adapter, ())
 
     def _join_arrays(self, mine: dict[str, list[Key]]) -> None:
         """Join the incidents of an array and of its next member that failed.
@@ -251,6 +276,7 @@ class Targets:
             home = self._home.get(fact.key) or fact.subject
             is_lost = fact.firing and not fact.over and fact.what.fault in GONE_OR_FAILED
             is_alone = home == fact.subject and fact.subject not in self._paths
+            is_alone = is_alone and not self._left_with_others(fact)
             array = self._of_array(fact) if is_lost and is_alone else None
             if array in {None, home} or layer_of(array) is not Layer.DISK:
                 continue
@@ -263,6 +289,15 @@ class Targets:
             elif home in self._incidents and home in mine:
                 self._join(home, Identity(array, self._incidents[array].object))
                 mine[array] = [*mine[array], *mine.pop(home)]
+
+    def _left_with_others(self, fact: Fact) -> bool:
+        """Whether a disk left or failed for a reason that it shares with others.
+
+        That another member of its array failed before is another matter.
+        """
+        cause = self._explained.get(fact.key)
+        is_lost = fact.layer is Layer.DISK and fact.what.fault in GONE_OR_FAILED
+        return is_lost and cause is not None and cause.layer is Layer.ADAPTER
 
     def _join(self, home: str, target: Identity) -> None:
         """Merge an open incident into another one."""
@@ -286,7 +321,12 @@ class Targets:
             self._join(home, target)
             return target.key
         reported = {record.fact for record in incident.faults if record.reported is not None}
-        gone = {key for key in moves if self._there[key][1].fact not in reported}
+        gone = {
+            key
+            for key in moves
+            if self._there[key][1].fact not in reported
+            or (self._facts[key].subject != home and self._left_with_others(self._facts[key]))
+        }
         members = tuple(m for m in incident.members if m.key not in gone)
         facts = {m.fact for m in members}
         faults = tuple(each for each in incident.faults if each.fact in facts)

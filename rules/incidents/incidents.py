@@ -13,6 +13,7 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ class Surroundings:
     silenced now, `usual` why it is not mailed because it recurs at this hour each day,
     `acknowledged` the acknowledgements of incidents, by identifier: no mail but the resolved one,
     until the change ACK_EXPIRED ends that; for events that is when the incident is closed. `graph`
-    is what carries what.
+    is what carries what, `started_seconds` when iowarden was started.
     """
 
     install: str
@@ -75,6 +76,7 @@ class Surroundings:
     usual: Callable[[Alert], str] = lambda _: ""
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
     graph: StorageGraph = field(default_factory=StorageGraph)
+    started_seconds: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +137,23 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
     graph, habits = around.graph, {a.key: around.usual(a) for a in active}
     facts = {
         a.key: causes.fact(
-            a, book.now, silent=around.silenced(a) or bool(habits[a.key]), seen=graph.seen
+            a,
+            book.now,
+            silent=around.silenced(a) or bool(habits[a.key]),
+            seen=graph.seen,
+            started=around.started_seconds,
         )
         for a in active
     }
     ended = folding.ended_causes(book.incidents, facts.keys(), book.now)
     book.explanation = common_parents.explanation(
-        (*facts.values(), *(fact for _, fact in ended.values())),
+        (
+            *folding.without_settled(there, facts.values()),
+            *(fact for _, fact in ended.values()),
+        ),
         graph,
         book.before.explanation,
+        around.started_seconds,
     )
     explained = book.explanation.by_alert
     active = folding.not_suppressed(there, active, facts, explained)

@@ -148,6 +148,11 @@ class IncidentMember(life.Remembered):
         return self.subject, what.fault, f"{self.name} {glob}".rstrip()
 
     @property
+    def awaits_line(self) -> bool:
+        """Whether only a line would report its end, and none did."""
+        return bool(self.count) and self.absent_seconds is None and self.what.ends_by_line
+
+    @property
     def over_seconds(self) -> float | None:
         """Return when its condition cleared; None: it holds, or is not known."""
         return self.absent_seconds if self.cleared_seconds is None else self._ended_seconds

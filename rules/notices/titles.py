@@ -87,6 +87,7 @@ def _summary(
             key=lambda m: (
                 m.silenced,
                 not due.is_new(m),
+                m.what.symptom and m.name not in HARMS,
                 m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
                 order(m)[:5],

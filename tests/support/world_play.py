@@ -69,7 +69,8 @@ class Row:
     """How the product shows a fact: a rule's alert, or an event if it has a condition.
 
     Fields: `after` is how long it must hold, `keep` how long the alert outlasts it, `poll` how
-    often it is read, `timed`: its value is for how many seconds it has been so.
+    often it is read, `timed`: its value is for how many seconds it has been so,
+    `pending`: since when is known of it (`for` of a rule).
     """
 
     name: str
@@ -78,6 +79,7 @@ class Row:
     keep: float = 0.0
     poll: float = 0.0
     timed: bool = False
+    pending: bool = False
     condition: str = ""
 
 
@@ -109,7 +111,7 @@ _RULES: dict[tuple[Kind, By], dict[Layer, tuple[Row, ...]]] = {
     },
     (Kind.DEGRADED, By.STATE): {
         Layer.ARRAY: (Row("MdDegraded", "critical"),),
-        Layer.VOLUME: (Row("MultipathPathLost", "warning", 30.0),),
+        Layer.VOLUME: (Row("MultipathPathLost", "warning", 30.0, pending=True),),
     },
     (Kind.DEGRADED, By.POLL): {
         Layer.VOLUME: (Row("ControllerArrayDegraded", "critical", poll=300.0),)
@@ -287,6 +289,7 @@ class Spell:
         }
         kind = Kind.EXHAUSTED if redundancy == "none" else self.fact.kind
         until = min(now, self.absent)
+        active = self.began if self.row.pending else self.start
         texts = {
             "summary": f"{kind}: {self.fact.object}",
             REDUNDANCY: redundancy,
@@ -298,7 +301,7 @@ class Spell:
             AlertState.FIRING,
             until - self.began if self.row.timed else float(count or self.fact.value),
             tuple((name, text) for name, text in texts.items() if text),
-            BASE + (self.times[0] if self.times else self.start),
+            BASE + (self.times[0] if self.times else active),
             BASE + (self.times[0] if self.times else self.start),
             absent_seconds=BASE + self.absent if over else None,
             subject=self.subject,
@@ -535,6 +538,7 @@ class Play:
                 initial_report=initial,
                 graph=self._graph,
                 acknowledged=self._silences.by_incident(),
+                started_seconds=BASE + life.start,
             ),
         )
         for change in changes:

@@ -334,7 +334,7 @@ def alert(name: str, subject: str, since: float, *, count: int = 0) -> Alert:
 
 
 def played(
-    *steps: tuple[float, list[Alert]], graph: StorageGraph = SHELVES
+    *steps: tuple[float, list[Alert]], graph: StorageGraph = SHELVES, started: float = 0.0
 ) -> tuple[Incidents, list[tuple[str, str]]]:
     """Play alerts; return the incidents, and of each mail its incident and its title."""
     state, mails = Incidents(), []
@@ -349,6 +349,7 @@ def played(
                 observe=lambda _: (),
                 is_observable=lambda *_: True,
                 graph=graph,
+                started_seconds=started,
             ),
         )
         mails += [(due.incident.identifier, due.incident.object) for due in dues]
@@ -403,6 +404,37 @@ def test_disks_that_wait_with_the_one_that_hangs_are_no_update_until_it_goes_on(
     ended = replace(hang, state=AlertState.RESOLVED)
     _, mails = played((1011.0, [hang]), *steps, (1101.0, [ended, others[0]]), (1110.0, others[:1]))
     assert [title for _, title in mails] == ["disk 0", "disk 0"]
+
+
+@pytest.mark.parametrize(
+    ("found_seconds", "titles"), [(1001.0, {"device dm-1"}), (1020.0, {"system", "device dm-1"})]
+)
+def test_a_map_that_the_start_shows_without_paths_is_why_its_file_system_failed_before(
+    found_seconds: float, titles: set[str]
+) -> None:
+    """What iowarden has watched for twenty seconds began when it was noticed, and is another."""
+    system = "file system on device dm-1"
+    line = alert("fs_error", system, 940.0, count=1)
+    line = replace(line, labels=(*line.labels, ("condition", "filesystem_error")), object="system")
+    stopped = alert("MultipathAllPathsLost", "device dm-1", found_seconds)
+    graph = StorageGraph({"device dm-1": frozenset({system})})
+    steps = ((found_seconds + after, [line, stopped]) for after in (0.0, 1.0, 5.0))
+    _, mails = played(*steps, graph=graph, started=1000.0)
+    assert {title for _, title in mails} == titles
+
+
+@pytest.mark.parametrize("responds", [False, True])
+def test_tasks_hang_because_of_a_server_until_a_line_reports_that_it_responds(
+    responds: bool,
+) -> None:
+    """It said 'not responding' twenty minutes ago, once."""
+    server = alert("nfs_not_responding", "device nas1", 1000.0, count=1)
+    server = replace(server, labels=(*server.labels, ("condition", "device_unavailable")))
+    hung = alert("hung_task", "", 2200.0, count=1)
+    hung = replace(hung, labels=(*hung.labels, ("condition", "hung_task")))
+    last = [replace(server, absent_seconds=1500.0)] if responds else [server]
+    state, _ = played((1001.0, [server]), (1599.0, last), (1601.0, []), (2201.0, [hung]))
+    assert set(state.by_key) == ({"device nas1", "host"} if responds else {"device nas1"})
 
 
 def sessions(*names: str, maps: int = 3) -> StorageGraph:

@@ -179,6 +179,66 @@ def is_right(seed: int, injected: str) -> bool:
     return not misses(run, play.play(), play.acks)
 
 
+@pytest.mark.parametrize(
+    ("seed", "injected"),
+    [(44070, "lost"), (46864, "leaves"), (49023, "lost, failed"), (50226, "session lost")],
+)
+def test_what_the_start_shows_may_have_begun_before_what_it_brought(
+    seed: int, injected: str
+) -> None:
+    """The log says when a file system failed; since when its map has no path nobody knows."""
+    assert is_right(seed, injected)
+
+
+@pytest.mark.parametrize(("seed", "injected"), [(30720, "unprotected, hangs"), (43487, "offlined")])
+def test_a_cause_stays_the_cause_when_its_line_is_old(seed: int, injected: str) -> None:
+    """For ten minutes iowarden did not run: the line about the server, or the reset, is older."""
+    assert is_right(seed, injected)
+
+
+@pytest.mark.parametrize(
+    ("seed", "injected"),
+    [
+        (42292, "offlined, leaves"),
+        (44582, "offlined, power lost"),
+        (48341, "gone, leaves"),
+        (56009, "gone, power lost"),
+        (57314, "gone, firmware"),
+    ],
+)
+def test_a_shelf_is_the_title_though_an_array_had_lost_a_disk_before(
+    seed: int, injected: str
+) -> None:
+    """Its first disk is in that array: 'sdd and sdv (members of md4)' is not what left."""
+    assert is_right(seed, injected)
+
+
+@pytest.mark.parametrize(
+    ("seed", "injected"),
+    [(50174, "leaves, firmware"), (60138, "leaves, errors"), (60373, "power lost, slow")],
+)
+def test_what_the_shelf_that_left_does_not_carry_has_an_incident_of_its_own(
+    seed: int, injected: str
+) -> None:
+    """The adapter is reset, or a disk elsewhere has errors, whose array lost a disk with it."""
+    assert is_right(seed, injected)
+
+
+def test_sessions_to_two_storage_arrays_that_are_lost_at_once_are_the_fabric() -> None:
+    """No session carries the maps of both."""
+    assert is_right(61466, "lost")
+
+
+def test_hung_tasks_are_of_the_device_that_is_still_suspended() -> None:
+    """Not of the disks that hung until three minutes before, deeper though they are."""
+    assert is_right(57212, "firmware, suspended")
+
+
+def test_a_mail_about_what_is_over_is_titled_with_the_cause() -> None:
+    """After the restart only the line about hung tasks is recent: a symptom of the lost fabric."""
+    assert is_right(41854, "lost")
+
+
 # The judge
 
 
