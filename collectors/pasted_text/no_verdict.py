@@ -1,8 +1,8 @@
 """Programs whose output shows no state of health: a text of theirs is refused with the reason.
 
 A user who pastes the output of lsblk wants to know whether the disks are well: the reason names
-what shows that. Some programs do show faults, and have no parser: the reason says so, for they must
-not be taken for well. Source: the manual page of each program.
+what shows that. Some programs do show faults, and have no parser: that is the reason, for a disk
+must not be called well for want of one. Source: the manual page of each program.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _CHECKED = (
     " reported of the file system: journalctl -k"
 )
 _SECTORS = "is not read: each number is a block that could not be read; see: smartctl -x /dev/DISK"
-_CLUSTER = "is not read: its health stands in its own words; of the disks below it: smartctl -x"
-_MAKER = "is not read; what the drives say themselves: smartctl -x /dev/DISK"
+_CLUSTER = "is not read: its state is in its first lines; of the disks below it: smartctl -x"
+_VENDOR = "is not read; what the drives report themselves: smartctl -x /dev/DISK"
 _PERC = "is not read; of the controller itself: perccli /call show all"
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
@@ -84,10 +84,10 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("gluster", r"Status of volume: |Volume Name: ", _CLUSTER),
         ("nfsstat", r"(?:Client|Server) (?:rpc|nfs)\b", _LOAD),
         ("iscsiadm", r"(?:tcp|iser): \[\d{1,9}\] |Target: iqn\.", _SESSIONS),
-        ("hddtemp", r"/dev/\S{1,60}: .{1,80}: (?:\d{1,3} ?°|drive is sleeping)", _MAKER),
-        ("openSeaChest", r"openSeaChest|SeaChest_", _MAKER),
-        ("intelmas", r"- (?:Intel|Solidigm) .{0,60}SSD|Intel\(R\) (?:SSD|MAS)", _MAKER),
-        ("sg_ses", r"Enclosure Status diagnostic page:", _MAKER),
+        ("hddtemp", r"/dev/\S{1,60}: .{1,80}: (?:\d{1,3} ?°|drive is sleeping)", _VENDOR),
+        ("openSeaChest", r"openSeaChest|SeaChest_", _VENDOR),
+        ("intelmas", r"- (?:Intel|Solidigm) .{0,60}SSD|Intel\(R\) (?:SSD|MAS)", _VENDOR),
+        ("sg_ses", r"Enclosure Status diagnostic page:", _VENDOR),
         ("omreport", r"List of (?:Physical|Virtual) Disks|Controller PERC .{1,60} \(", _PERC),
         ("racadm", r"(?:Disk|RAID|AHCI|NonRAID|BOSS)\.[\w.:-]{3,120}[ \t]*$", _PERC),
         ("free", r"total[ \t]+used[ \t]+free[ \t]+shared", _HOST),

@@ -55,7 +55,7 @@ MAIL_LINE = lazy_pattern(
     r"|The original message about this issue was sent at .*"
     r"|(?:Another message|No additional messages).* will be sent.*"
 )
-"""The lines of a mail of smartd beside its message. Source: smartmontools, smartd.cpp, MailWarning;
+"""Lines of a mail of smartd around its message. Source: smartmontools, smartd.cpp, MailWarning;
 smartd_warning.sh.in."""
 
 

@@ -55,7 +55,7 @@ class SmartRefusal:
 
     Fields: `status` is the kind of reason, `reason` is for users, in smartctl's words if it has
     any; `drive` is the identity that was reported even so (model, serial number), if any; `device`
-    is its path, where the query does not tell it.
+    is its path, where the query does not include it.
     """
 
     status: ReadStatus

@@ -370,8 +370,8 @@ _CHECK_ERROR = lazy_pattern(
 )
 _CHECK_ADVICE = (
     "Do not run 'btrfs check --repair' first: it can make the damage worse. Copy what can be read:"
-    " mount -o ro,rescue=all DEVICE MOUNTPOINT, or btrfs restore. Test memory and disk, and ask the"
-    " developers with this text."
+    " mount -o ro,rescue=all DEVICE MOUNTPOINT, or btrfs restore. Test memory and disk, and send"
+    " the developers this text."
 )
 
 

@@ -60,7 +60,7 @@ _QUIET = lazy_pattern(
 )
 """Events of other sensors that are no fault."""
 _ADVICE = (
-    "Find the drive by its slot, and see what its controller and SMART say: smartctl -x DEVICE."
+    "Find the drive by its slot, and see what its controller and SMART report: smartctl -x DEVICE."
     " Replace it only while its array has redundancy without it."
 )
 

@@ -70,7 +70,7 @@ class PoolEvents:
 def parse_events(text: str) -> PoolEvents | None:
     """Parse the events in a text; None: it has none."""
     events: list[_Event] = []
-    unread: list[UnparsedLine] = []
+    unreadable: list[UnparsedLine] = []
     rest = text.split("\n")
     has_heading = inside = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -79,7 +79,7 @@ def parse_events(text: str) -> PoolEvents | None:
             events.append(_Event(number, line, row["time"], row["kind"], row["name"]))
             inside = True
         elif _BEGIN.match(line):
-            unread.append(UnparsedLine("zpool events: a class that is not known", line, number))
+            unreadable.append(UnparsedLine("zpool events: a class that is not known", line, number))
         elif _HEADING.fullmatch(line):
             has_heading = True
         elif inside and (value := _VALUE.fullmatch(line)) is not None:
@@ -89,45 +89,45 @@ def parse_events(text: str) -> PoolEvents | None:
             is_own, inside = False, inside and not line.strip()
         if is_own:
             rest[number - 1] = ""
-    if not events and not unread and not has_heading:
+    if not events and not unreadable and not has_heading:
         return None
-    told = _told(events, unread)
-    return PoolEvents(tuple(_findings(told)), tuple(unread), "\n".join(rest))
+    reported = _reported(events, unreadable)
+    return PoolEvents(tuple(_findings(reported)), tuple(unreadable), "\n".join(rest))
 
 
-def _told(
-    events: Iterable[_Event], unread: list[UnparsedLine]
+def _reported(
+    events: Iterable[_Event], unreadable: list[UnparsedLine]
 ) -> list[tuple[_Event, ServiceMessage]]:
     """Return what the events report and no later one ends; of errors also those unknown."""
-    told: list[tuple[_Event, ServiceMessage]] = []
+    reported: list[tuple[_Event, ServiceMessage]] = []
     for event in events:
-        messages = service_messages.messages("zed", _words(event))
+        messages = service_messages.messages("zed", _as_zed_prints(event))
         if not messages and event.kind == "ereport" and event.name not in _HARMLESS:
             reason = "zpool events: an error that is not known"
-            unread.append(UnparsedLine(reason, event.text, event.line))
+            unreadable.append(UnparsedLine(reason, event.text, event.line))
         for message in messages or ():
             if message.severity != ENDS:
-                told.append((event, message))
+                reported.append((event, message))
                 continue
             ended = message.object, message.part
-            told = [each for each in told if (each[1].object, each[1].part) != ended]
-    return told
+            reported = [each for each in reported if (each[1].object, each[1].part) != ended]
+    return reported
 
 
-def _words(event: _Event) -> str:
+def _as_zed_prints(event: _Event) -> str:
     """Return an event as ZED prints it."""
     values = event.values
     state = values.get("vdev_state", "")
     if state.startswith("0x"):
         state = _STATES.get(int(state, 16), "")
     pool, device = values.get("pool", ""), values.get("vdev_path", "").rpartition("/")[2]
-    words = f"eid=0 class={event.name} pool='{pool}' vdev={device}"
-    return f"{words} vdev_state={state}" if state else words
+    line = f"eid=0 class={event.name} pool='{pool}' vdev={device}"
+    return f"{line} vdev_state={state}" if state else line
 
 
-def _findings(told: Sequence[tuple[_Event, ServiceMessage]]) -> Iterator[Finding]:
+def _findings(reported: Sequence[tuple[_Event, ServiceMessage]]) -> Iterator[Finding]:
     grouped: dict[tuple[str, str, str, str], list[str]] = {}
-    for event, message in told:
+    for event, message in reported:
         key = message.severity, message.fault, message.object, message.text
         grouped.setdefault(key, []).append(event.time)
     for (severity, fault, name, text), times in grouped.items():
