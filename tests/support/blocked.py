@@ -117,6 +117,8 @@ class Blocked:
         self.disks: dict[str, Counters] = {}
         self.queued = 0
         self.swapped = 0
+        self.threshold = 1_000_000_000
+        """The dirty limit in bytes."""
         self.available_kib: int | None = None
         """None: a kernel before 3.14 does not tell."""
         self.asleep = 0.0
@@ -183,7 +185,7 @@ class Blocked:
                 ),
                 "/proc/vmstat": (
                     f"nr_dirty {self.queued // PAGE}\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
-                    f"nr_dirty_threshold {1_000_000_000 // PAGE}\n"
+                    f"nr_dirty_threshold {self.threshold // PAGE}\n"
                     f"nr_dirty_background_threshold {500_000_000 // PAGE}\n"
                     f"pgpgin 0\npgpgout 0\npswpin {self.swapped}\npswpout {self.swapped}\n"
                 ),
