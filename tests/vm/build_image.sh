@@ -39,7 +39,8 @@ fi
 
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
 packages=$packages,busybox-static,initramfs-tools,linux-image-amd64
-packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,nfs-kernel-server,python3,smartmontools,xfsprogs
+packages=$packages,btrfs-progs,curl,e2fsprogs,lvm2,make,mdadm,nfs-kernel-server,open-iscsi
+packages=$packages,python3,smartmontools,xfsprogs
 
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
 upgraded="coreutils e2fsprogs libpython$python-stdlib perl-base"
@@ -54,7 +55,8 @@ modules='/lib/modules/*/kernel'
 set -- --dpkgopt="path-exclude=$modules/*" --dpkgopt="path-exclude=/usr$modules/*"
 for kept in arch/x86/crypto block crypto drivers/ata drivers/block drivers/char/hw_random \
     drivers/char/virtio_console.ko drivers/md drivers/net/net_failover.ko \
-    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/configfs fs/ext4 fs/fuse fs/jbd2 \
+    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/target drivers/virtio \
+    fs/btrfs fs/configfs fs/ext4 fs/fuse fs/jbd2 \
     fs/mbcache.ko fs/xfs lib net/core \
     fs/fscache fs/lockd fs/netfs fs/nfs net/dns_resolver net/sunrpc; do
     set -- "$@" --dpkgopt="path-include=$modules/$kept*" --dpkgopt="path-include=/usr$modules/$kept*"

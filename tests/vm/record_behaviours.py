@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 DIRECTORY = REPOSITORY / "tests" / "fixtures" / "behaviours"
 MEMBERS = tuple(Disk(f"member-{number}", 64 * MEBIBYTE) for number in range(4))
 DRIVE = Disk("nvme-drive", 64 * MEBIBYTE, 1, Bus.NVME)
+COPIES = tuple(Disk(f"copy-{number}", 256 * MEBIBYTE) for number in range(2))
+LUN = Disk("lun", 64 * MEBIBYTE)
+CONTENT = "one of two copies"
+OVERWRITE = f"""
+import os, sys
+with open(sys.argv[1], "r+b", buffering=0) as disk:
+    at = disk.readall().index(b"{CONTENT}")
+    disk.seek(at)
+    disk.write(b"X")
+    os.fsync(disk)
+"""
+"""A program that changes the first byte of the file on a disk, below its file system."""
+TARGET = "/sys/kernel/config/target"
+NAME = "iqn.2003-01.org.linux-iscsi.guest:lun"
 SECONDS = 300.0
 
 
@@ -54,9 +68,55 @@ def removed(vm: VM) -> None:
     wait_for(partial(prints, vm, "Disabling device"), "the end of the drive", SECONDS)
 
 
+def wrong_copy(vm: VM) -> None:
+    """One copy of a file on a btrfs raid1 is changed on its disk, and read until that is found."""
+    first, second = (f"/dev/{vm.device(disk.name)}" for disk in COPIES)
+    vm.run("modprobe btrfs")
+    vm.run(f"mkfs.btrfs --quiet --force --data raid1 --metadata raid1 {first} {second}")
+    vm.run(f"mkdir -p /mnt/copies && mount {first} /mnt/copies")
+    vm.run(f"yes '{CONTENT}' | head -c {MEBIBYTE} > /mnt/copies/file && sync")
+    vm.run(f"python3 - {second}", OVERWRITE.encode())
+    begin(vm)
+    # Which copy is read depends on the number of the process.
+    vm.start(
+        "while :; do echo 3 > /proc/sys/vm/drop_caches; cat /mnt/copies/file > /dev/null; done"
+    )
+    wait_for(partial(prints, vm, "read error corrected"), "the repair of the copy", SECONDS)
+
+
+def session_lost(vm: VM) -> None:
+    """The network between a multipath map and its iSCSI target ends while the map is read."""
+    store, portals = f"{TARGET}/core/iblock_0/lun", f"{TARGET}/iscsi/{NAME}/tpgt_1"
+    vm.run("modprobe --all configfs target_core_iblock iscsi_target_mod iscsi_tcp dm_multipath")
+    vm.run("mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
+    vm.run(
+        f"mkdir -p {store} && echo udev_path=/dev/{vm.device(LUN.name)} > {store}/control"
+        f" && echo 1 > {store}/enable"
+        f" && mkdir -p {portals}/lun/lun_0 {portals}/np/127.0.0.1:3260"
+        f" && ln -s {store} {portals}/lun/lun_0/store"
+        f" && for each in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do"
+        f" echo ${{each#*=}} > {portals}/attrib/${{each%=*}}; done"
+        f" && echo 1 > {portals}/enable"
+    )
+    vm.run("systemctl start iscsid")
+    vm.run("iscsiadm --mode discovery --type sendtargets --portal 127.0.0.1")
+    vm.run(f"iscsiadm --mode node --targetname {NAME} --login")
+    path = f"/dev/disk/by-path/ip-127.0.0.1:3260-iscsi-{NAME}-lun-0"
+    wait_for(lambda: vm.run(f"ls {path} || true").strip(), "the disk of the session", SECONDS)
+    sectors = vm.run(f"blockdev --getsz {path}").strip()
+    table = f"0 {sectors} multipath 0 0 1 1 round-robin 0 1 1 {path} 1000"
+    vm.run(f"modprobe dm_round_robin && dmsetup create map --table '{table}'")
+    begin(vm)
+    vm.start("while :; do dd if=/dev/mapper/map of=/dev/null bs=4k count=64 iflag=direct; done")
+    vm.run("ip link set lo down")
+    wait_for(partial(prints, vm, "Failing path"), "the end of the path", SECONDS)
+
+
 RECORDED: dict[str, tuple[Callable[[VM], None], tuple[Disk, ...]]] = {
     "members-pulled": (members_pulled, MEMBERS),
     "removed": (removed, (DRIVE,)),
+    "session-lost": (session_lost, (LUN,)),
+    "wrong-copy": (wrong_copy, COPIES),
 }
 
 
