@@ -344,7 +344,7 @@ _HEAD = lazy_pattern(
     r"[ \t]*(?:CLI Version|Operating system|Controller|Status|Description) = |Controllers found:"
     r"|[ \t]*(?:Ctrl_Prop|Controller Properties)\b",
 )
-"""What each answer of storcli and arcconf begins with: it does not tell what it is about."""
+"""What each answer of storcli and arcconf begins with, and which does not name its object."""
 _TROUBLE = lazy_pattern(
     r"\b(?:fail\w*|error|denied|invalid|not found|unable|refused|offline|degraded)\b", re.IGNORECASE
 )

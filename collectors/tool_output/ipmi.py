@@ -1,4 +1,4 @@
-"""'ipmitool sel list', 'sel elist' and 'sdr elist' in a text: what a BMC says of drives.
+"""'ipmitool sel list', 'sel elist' and 'sdr elist' in a text: what a BMC reports of drives.
 
 Source: ipmitool, lib/ipmi_sel.c (ipmi_sel_print_std_entry), lib/ipmi_sdr.c
 (ipmi_sdr_print_sensor_eventonly), ipmi_sel.h (sensor_specific_event_types); IPMI 2.0, table 42-3,

@@ -196,7 +196,7 @@ def fact(
     """Return an alert for correlation; a lasting one began as many seconds ago as its value.
 
     A missing disk disappeared after it was last `seen`, as in StorageGraph; a connection that is
-    given up had failed before. Of what was there when iowarden `started` nobody knows since when.
+    given up had failed before. What iowarden found when it `started` may have begun at any time.
     """
     known = getattr(alert, "known_fact", None)
     if known is not None and known.silent is silent:
@@ -295,7 +295,7 @@ def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[b
     """Sort key of the causes of one effect.
 
     Of what began lately it is the effect, and not of what is gone for days; programs wait for what
-    holds, and not for what is over.
+    holds, and not for what has ended.
     """
     is_over = cause.over and not effect.subject
     return cause.before(effect), _was_lost_before(cause, effect, able), is_over

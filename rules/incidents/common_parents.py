@@ -60,7 +60,7 @@ def explained(
     """Return for each alert that something else explains the deepest known cause.
 
     The cause of disks that fail together may be one without an alert: what they share. Its first
-    disks may have left before iowarden `started`, which then never knew them.
+    disks may have left before iowarden `started`, which has not seen them then.
     """
     every = list(facts)
     known, parents = together(every, graph)

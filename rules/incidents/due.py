@@ -237,7 +237,7 @@ def _is_settled(updates: Sequence[FaultRecord], now: float, policy: Notification
 
 
 def _became(record: FaultRecord, incident: Incident) -> Iterator[FaultRecord]:
-    """Yield what a fault was before it got worse unreported: degraded, then no redundancy left.
+    """Yield what a fault was before it escalated unreported: degraded, then no redundancy left.
 
     Both are one alert and one update: the second does not make the first wait.
     """
