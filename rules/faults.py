@@ -262,7 +262,12 @@ RULES = _table(
     _all("MdDegraded MdDegradedFurther MdMemberFaulty", Fault.DEGRADED, _R, lasting=True),
     _all("MdReadOnly", Fault.READ_ONLY, _R, lasting=True),
     _all("MdMemberBadBlocks", Fault.LOST, _R, lasting=True),
-    _all("MdMemberWantReplacement MdMemberReadErrors MdMismatches", Fault.ERRORS, _R, lasting=True),
+    _all(
+        "MdMemberErrors MdMemberWantReplacement MdMemberReadErrors MdMismatches",
+        Fault.ERRORS,
+        _R,
+        lasting=True,
+    ),
     _all("MdSyncRunning MdCheckOverdue ZfsScrubOverdue", Fault.SETTING, _R, lasting=True),
     _all("ZfsPoolSuspended", Fault.SUSPENDED, _R, lasting=True),
     _all("ZfsPoolFailed", Fault.STOPPED, _R, lasting=True),

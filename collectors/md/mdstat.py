@@ -82,6 +82,8 @@ class MdstatArray:
     """'DELAYED', 'PENDING', 'REMOTE' or ''; see `MdArray`."""
     layout: int | None = None
     """Of a raid10, in sysfs's form."""
+    empty_slots: int = 0
+    """Slots of a NAS's own array that no disk ever had; they are part of `disks_wanted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,9 @@ class MdArray:
     if only '/proc/mdstat' has it.
     """
     raid_disks: int | None
+    """Without the empty slots of a NAS's own array."""
     degraded: int | None
-    """Missing members."""
+    """Missing members; those of empty slots never existed."""
     sync_action: str | None
     """'idle', 'resync', 'recover', 'check', 'repair', 'reshape', 'frozen'."""
     sync_done_ratio: float | None
@@ -175,7 +178,7 @@ _BEGIN = "Personalities :"
 _END = "unused devices:"
 _HEADING = lazy_pattern(rf"{_BEGIN}|read_ahead |Event:|{_END}")
 _ARRAY = lazy_pattern(r"(\S+) : (active|inactive|broken)(?: \((read-only|auto-read-only)\))?( .*)?")
-_MEMBER = lazy_pattern(r"(\S+)\[(\d{1,9})\]((?:\([FJRSW]\))*)")
+_MEMBER = lazy_pattern(r"(\S+)\[(\d{1,9})\]((?:\([EFJRSW]\))*)")
 _BLOCKS = lazy_pattern(r"(?<=\s)(\d{1,20}) blocks\b")
 _SUPER = lazy_pattern(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?!\S)")
 _LEVEL = lazy_pattern(r"\blevel (\d),")
@@ -192,7 +195,16 @@ _SYNC_WORD = lazy_pattern(
 _UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
 """Levels without counts: without redundancy no member is missing."""
 _ACTIONS = {"recovery": "recover"}
+MIN_NAS_SLOTS = 8
+"""Slots of a RAID 1 from which on it is a NAS's own array: no administrator mirrors so often.
+
+Synology and QNAP make their system's arrays with a slot for each disk that the largest model may
+have, the last of them empty: [16/4] and [24/3] in public reports.
+"""
+_FEW_DISKS = 2
+"""With one disk left it may be a mirror that lost all others."""
 _FLAGS = {
+    "E": "disk_error",  # of Synology's kernels: it had errors, and the array needs it
     "F": "faulty",
     "J": "journal",
     "R": "replacement",
@@ -280,7 +292,13 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
         sync_speed_bytes_per_second=float(int(speed) * KIB) if speed else None,
         sync_wait=wait or "",
         layout=_layout(below) if level == "raid10" else None,
+        empty_slots=_empty_slots(working[3]) if level == "raid1" and working else 0,
     )
+
+
+def _empty_slots(mask: str) -> int:
+    used = len(mask.rstrip("_"))
+    return len(mask) - used if len(mask) >= MIN_NAS_SLOTS and used >= _FEW_DISKS else 0
 
 
 def _layout(below: str) -> int:
@@ -355,7 +373,9 @@ def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) ->
     layout before and after (raid5.c, raid5_calc_degraded), and more may be members than at the end.
     """
     disks, up = int(working[1]), int(working[2])
-    mask, in_place = working[3], sum(not set("FJRS") & set(each) for each in flags)
+    marked = sum("E" in each for each in flags)  # of a NAS: each is there
+    mask = working[3].replace("E", "U", marked)
+    in_place = sum(not set("FJRS") & set(each) for each in flags)
     if not set(mask) <= set("U_") or len(mask) != disks:
         return f"expected {disks} of 'U' and '_' behind '[{working[1]}/{working[2]}]', got '{mask}'"
     shown = mask.count("U")
@@ -370,9 +390,11 @@ def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) ->
 def from_mdstat(stat: MdstatArray) -> MdArray:
     """Return an array that only '/proc/mdstat' has."""
     active = stat.activity == "active"
-    missing = None
-    if stat.disks_wanted is not None and stat.disks_working is not None:
-        missing = stat.disks_wanted - stat.disks_working
+    missing = wanted = None
+    if stat.disks_wanted is not None:
+        wanted = stat.disks_wanted - stat.empty_slots
+    if wanted is not None and stat.disks_working is not None:
+        missing = wanted - stat.disks_working
     ratio = None
     if stat.sync_done_blocks is not None and stat.sync_total_blocks:
         ratio = stat.sync_done_blocks / stat.sync_total_blocks
@@ -380,7 +402,7 @@ def from_mdstat(stat: MdstatArray) -> MdArray:
         name=stat.name,
         level=stat.level,
         state=_ACCESS.get(stat.access, stat.access) if active else stat.activity,
-        raid_disks=stat.disks_wanted,
+        raid_disks=wanted,
         degraded=missing,
         # Without redundancy there is no synchronization: no action, not even 'idle'.
         sync_action=stat.sync_action or ("idle" if missing is not None else None),
@@ -439,6 +461,12 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: MdArray | N
         value = parse_number(text(attribute) or "")
         return None if value is None else value * unit
 
+    empty = known.mdstat.empty_slots if known is not None and known.mdstat is not None else 0
+
+    def slots(attribute: str) -> int | None:
+        value = number(attribute)
+        return None if value is None else max(0, value - empty)
+
     if known is None:
         known = MdArray(name, *(None,) * 10, ())
     action = text("sync_action")
@@ -452,8 +480,8 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: MdArray | N
         level=text("level") or known.level,
         # array_state of a broken array that is not clean is 'active' (md.c, array_state_show).
         state=known.state if known.state == "broken" else text("array_state") or known.state,
-        raid_disks=_first(number("raid_disks"), known.raid_disks),
-        degraded=_first(number("degraded"), known.degraded),
+        raid_disks=_first(slots("raid_disks"), known.raid_disks),
+        degraded=_first(slots("degraded"), known.degraded),
         sync_action=action or known.sync_action,
         sync_done_ratio=parse_completed(completed) if completed else known.sync_done_ratio,
         sync_speed_bytes_per_second=speed if action else known.sync_speed_bytes_per_second,
@@ -478,6 +506,8 @@ def _member(root: Machine, path: str, known: tuple[ArrayMember, ...]) -> ArrayMe
     # Also for a working member, while its new bad blocks are not yet recorded (state_show).
     if "faulty" in words and {"in_sync", "spare"} & set(words):
         words.remove("faulty")
+    if before is not None and _FLAGS["E"] in before.states:
+        words.append(_FLAGS["E"])  # '/proc/mdstat' alone has it
     return ArrayMember(
         device=device,
         slot=parse_number(_text(root, path + "/slot") or ""),
@@ -554,9 +584,10 @@ def node_samples(value: Mapping[str, MdArray]) -> Iterator[Sample]:
         if array.mdstat is not None:
             yield from _node_mdstat(array.mdstat, labels)
         if array.in_sysfs:
+            empty = array.mdstat.empty_slots if array.mdstat is not None else 0
             if array.raid_disks is not None:
-                yield "node_md_raid_disks", labels, array.raid_disks
-            yield "node_md_degraded", labels, array.degraded or 0
+                yield "node_md_raid_disks", labels, array.raid_disks + empty
+            yield "node_md_degraded", labels, (array.degraded or 0) + empty
 
 
 def _node_mdstat(stat: MdstatArray, labels: tuple[tuple[str, str]]) -> Iterator[Sample]:

@@ -27,9 +27,6 @@ def parse_mdstat(text: str) -> Parsed:
     """Parse '/proc/mdstat'; an array that cannot be parsed is left out and reported."""
     # Web forms strip the blanks at the begin of the further lines of an array.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
-    lines = [_without_empty_slots(line) for line in lines]
-    marked = [*_marked(lines)]
-    lines = [_without_marks(line) for line in lines]
     unread: list[UnparsedLine] = []
     if not _MDSTAT_END.search(text):
         expected = "expected a line 'unused devices:' at its end, got none: it may be truncated"
@@ -56,61 +53,10 @@ def parse_mdstat(text: str) -> Parsed:
         return Parsed(
             Tool.MDSTAT,
             arrays=arrays,
-            findings=tuple(marked),
             outputs=outputs,
             unparsed=tuple(unread),
         )
     return Parsed(Tool.MDSTAT, unparsed=tuple(unread))
-
-
-def _without_empty_slots(line: str) -> str:
-    """Return a row of a NAS's own array without the slots that no disk ever had.
-
-    Synology and QNAP make arrays of RAID 1 for their system, with a slot for each disk that the
-    largest model may have: [16/4] of Synology, [24/3] of QNAP, from public threads.
-    """
-    counted = _NAS_COUNTS.search(line)
-    if (
-        counted is None
-        or len(counted["mask"]) < MIN_NAS_SLOTS
-        or "level" in line
-        or "copies" in line
-    ):
-        return line
-    mask = counted["mask"].rstrip("_")
-    if not mask or len(mask) < _FEW_DISKS or int(counted["wanted"]) != len(counted["mask"]):
-        return line
-    return line.replace(counted[0], f"[{len(mask)}/{counted['working']}] [{mask}]")
-
-
-_NAS_COUNTS = lazy_pattern(
-    r"\[(?P<wanted>\d{1,4})/(?P<working>\d{1,4})\] \[(?P<mask>[U_]{1,400})\]"
-)
-MIN_NAS_SLOTS = 8
-"""Slots of a RAID 1 from which on it is one of these: no administrator mirrors so often."""
-_FEW_DISKS = 2
-"""With one disk left it may be a mirror that lost all others."""
-
-
-def _marked(lines: Sequence[str]) -> Iterator[Finding]:
-    """Yield the members that kernels of Synology mark as having errors, from public threads."""
-    for line in lines:
-        for member in _MARKED.finditer(line) if " : active" in line else ():
-            name = line.partition(" : ")[0]
-            text = f"{member[1]} of {name} is marked 'E': it had errors, and is still in the array"
-            yield Finding("critical", "MdMemberErrors", name, text, _MARKED_ADVICE)
-
-
-def _without_marks(line: str) -> str:
-    """Return a line without these marks: 'E' stands for a member that is there."""
-    mask = _MARKED_MASK.search(line)
-    line = line if mask is None else line.replace(mask[0], mask[0].replace("E", "U"))
-    return _MARKED.sub(r"\1", line) if " : active" in line else line
-
-
-_MARKED = lazy_pattern(r"(\S+\[\d{1,9}\])\(E\)")
-_MARKED_MASK = lazy_pattern(r"(?<= )\[[U_E]{0,400}E[U_E]{0,400}\]")
-_MARKED_ADVICE = "Save its data now, while it can be read. Then see the disk: smartctl -x DEVICE"
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
@@ -128,7 +74,7 @@ _MDSTAT_BEGIN = lazy_pattern(r"^Personalities :", re.MULTILINE)
 _MDSTAT_END = lazy_pattern(r"^unused devices:", re.MULTILINE)
 """Source: kernel, drivers/md/md.c, md_seq_show: the last line."""
 _MDSTAT_FAULT = lazy_pattern(
-    r"\(F\)|\[U*_[U_]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
+    r"\([EF]\)|\[U*[_E][U_E]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
 )
 """In the text of an array: a member failed, a slot has none, or it is inactive."""
 _BELOW = lazy_pattern(

@@ -642,6 +642,7 @@ def _md(array: MdArray) -> Iterator[Object]:
         well = _UNKNOWN if stopped else ComponentHealth.OK
         bad = ComponentHealth.FAILED if "faulty" in member.states else well
         bad = ComponentHealth.REBUILDING if "rebuilding" in member.states else bad
+        bad = ComponentHealth.FAILING if "disk_error" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
         states = "not assembled" if bad == _UNKNOWN else ", ".join(member.states)
         yield _object("member", member.device, array.name, bad, states, counts, slot=member.slot)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, corpus
 
 from iowarden.collectors.md.mdstat import (
+    PATH,
     ArrayMember,
     emit,
+    from_mdstat,
     node_samples,
     parse_completed,
     parse_mdstat,
@@ -539,3 +541,71 @@ def test_captures_of_other_machines() -> None:
                 assert array.size_blocks or "blocks" not in text
             read += 1
     assert read > 20
+
+
+NAS = """\
+Personalities : [raid1] [raid6] [raid5] [raid4]
+md2 : active raid1 sdb5[0]{mark}
+      971940544 blocks super 1.2 [1/1] [{one}]
+
+md0 : active raid1 sda1[0] sdb1[1] sdc1[2]
+      2490176 blocks [{slots}/{working}] [{mask}]
+
+unused devices: <none>
+"""
+
+
+@pytest.mark.parametrize(
+    ("mask", "disks", "missing"),
+    [
+        ("UUU" + "_" * 13, 3, 0),  # of Synology
+        ("UUU" + "_" * 21, 3, 0),  # of QNAP
+        ("UU_U" + "_" * 12, 4, 1),
+        ("_UUU" + "_" * 12, 4, 1),
+        ("UUU_", 4, 1),  # a mirror that somebody made
+    ],
+)
+def test_slots_of_a_nas_that_no_disk_ever_had_are_not_missing(
+    machine: MachineMaker, mask: str, disks: int, missing: int
+) -> None:
+    """Its system is on a mirror with as many slots as its largest model has bays."""
+    working = mask.count("U")
+    text = NAS.format(mark="", one="U", slots=len(mask), working=working, mask=mask)
+    array = from_mdstat(parse_mdstat(text)["md0"])
+    assert (array.raid_disks, array.degraded) == (disks, missing)
+    files = {
+        PATH: text,
+        "/sys/block/md0/md/array_state": "clean\n",
+        "/sys/block/md0/md/raid_disks": f"{len(mask)}\n",
+        "/sys/block/md0/md/degraded": f"{len(mask) - working}\n",
+    }
+    read = read_md(machine(files))["md0"]
+    assert (read.raid_disks, read.degraded) == (disks, missing)
+    series = {name: value for name, _, value in node_samples({"md0": read})}
+    assert series["node_md_degraded"] == len(mask) - working
+    assert series["node_md_raid_disks"] == len(mask)
+
+
+def test_a_mirror_that_lost_all_disks_but_one_is_degraded() -> None:
+    """However many slots it has: nothing shows that the others were ever used."""
+    mask = "U" + "_" * 15
+    text = NAS.format(mark="", one="U", slots=16, working=1, mask=mask).replace(
+        " sdb1[1] sdc1[2]", ""
+    )
+    assert from_mdstat(parse_mdstat(text)["md0"]).degraded == 15
+
+
+@pytest.mark.parametrize("one", ["E", "U"])
+def test_a_member_that_a_nas_marks_as_having_errors_is_in_its_array(
+    machine: MachineMaker, one: str
+) -> None:
+    """sysfs has no word for it: what '/proc/mdstat' shows is kept."""
+    text = NAS.format(mark="(E)", one=one, slots=2, working=2, mask="UU").replace(" sdc1[2]", "")
+    array = from_mdstat(parse_mdstat(text)["md2"])
+    assert (array.degraded, [each.states for each in array.members]) == (0, [("disk_error",)])
+    files = {
+        PATH: text,
+        "/sys/block/md2/md/array_state": "clean\n",
+        "/sys/block/md2/md/dev-sdb5/state": "in_sync\n",
+    }
+    assert read_md(machine(files))["md2"].members[0].states == ("in_sync", "disk_error")
