@@ -30,14 +30,14 @@ _HEADING = lazy_pattern(r"TIME[ \t]+CLASS[ \t]*")
 _VALUE = lazy_pattern(r"[ \t]+(?P<name>\w{1,60}) = (?:\"(?P<text>[^\"]*)\"|(?P<number>\S*)).*")
 _INDENTED = lazy_pattern(r"[ \t]+\S.*")
 _STATES = {
-    0: "UNKNOWN",
-    1: "CLOSED",
-    2: "OFFLINE",
-    3: "REMOVED",
-    4: "CANT_OPEN",
-    5: "FAULTED",
-    6: "DEGRADED",
-    7: "ONLINE",
+    "0x0": "UNKNOWN",
+    "0x1": "CLOSED",
+    "0x2": "OFFLINE",
+    "0x3": "REMOVED",
+    "0x4": "CANT_OPEN",
+    "0x5": "FAULTED",
+    "0x6": "DEGRADED",
+    "0x7": "ONLINE",
 }
 _HARMLESS = frozenset(
     "config.sync config_cache_write scrub.start scrub.finish resilver.start resilver.finish".split()
@@ -118,8 +118,7 @@ def _as_zed_prints(event: _Event) -> str:
     """Return an event as ZED prints it."""
     values = event.values
     state = values.get("vdev_state", "")
-    if state.startswith("0x"):
-        state = _STATES.get(int(state, 16), "")
+    state = _STATES.get(state, "" if state.startswith("0x") else state)
     pool, device = values.get("pool", ""), values.get("vdev_path", "").rpartition("/")[2]
     line = f"eid=0 class={event.name} pool='{pool}' vdev={device}"
     return f"{line} vdev_state={state}" if state else line

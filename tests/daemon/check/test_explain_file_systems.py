@@ -55,6 +55,7 @@ def test_a_device_that_is_online_again_has_ended_what_was_reported_of_it() -> No
     failed = HEADING + event(1, kind, **of, vdev_state='"FAULTED" (0x5)')
     assert "FAULTED" in read(failed).alerts[0].text
     assert "FAULTED" in read(HEADING + event(1, kind, **of, vdev_state="0x5")).alerts[0].text
+    assert read(HEADING + event(1, kind, **of, vdev_state="0xyz")).status == 1
     for state in ("0x7", '"ONLINE" (0x7)'):
         assert read(failed + event(2, kind, **of, vdev_state=state)).status == 0
 
