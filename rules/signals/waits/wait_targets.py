@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.discards import is_discard
-from iowarden.rules.signals.waits import many_waits
+from iowarden.rules.signals.waits import device_facts, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     FreezeCause,
     is_fault,
@@ -78,7 +78,7 @@ def waits_by_device(
         placeless = [wait for wait in placeless if not is_discard(wait.task)]
     of_memory = [wait for wait in placeless if _is_for_memory(wait, state, view)]
     if of_memory:
-        by_device[HOST] = of_memory
+        by_device.setdefault(_swap_device(by_device, view, topology), []).extend(of_memory)
         placeless = [wait for wait in placeless if wait not in of_memory]
     for is_frozen in (False, True):
         waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
@@ -99,6 +99,20 @@ def _is_for_memory(wait: Wait, state: HarmState, view: View) -> bool:
         return False
     swapped = many_waits.swapped_bytes(view.inputs.snapshot.vmstat)
     return many_waits.is_swapping(state.many, view.inputs.now_seconds, swapped)
+
+
+def _swap_device(by_device: Iterable[str], view: View, topology: Topology) -> str:
+    """Return the one device that others wait for and that swap is on, else HOST.
+
+    They wait because of the storm as well: it is one freeze.
+    """
+    found = [
+        name
+        for name in by_device
+        if name in topology.devices
+        and device_facts.carries_swap(device_facts.leaves(name, topology), view, topology)
+    ]
+    return found[0] if len(found) == 1 else HOST
 
 
 def _suspended_device(wait: Wait, view: View) -> str:
