@@ -149,6 +149,10 @@ class Parsed:
     unparsed: tuple[UnparsedLine, ...] = ()
     lines: int = 0
     others: int = 0
+    ruled_out: frozenset[tuple[str, str]] = frozenset()
+    """Alerts that do not hold of an object, with its name: they conclude from what a host has not,
+    or from no change since the last poll. A text is a part of a host, and one poll of it; its log
+    of errors shows their time, which no sample does."""
 
 
 # --- the program that printed it

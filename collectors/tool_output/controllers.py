@@ -89,7 +89,10 @@ def parse_controllers(
     if found.outputs and not (log or has_content):
         outputs = ", ".join(found.outputs)
         unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
-    return replace(found, unparsed=tuple(unread))
+    # Of a text without a battery's section it is not known whether there is one.
+    no_battery = (each.name for each in found.controllers if not each.batteries)
+    ruled_out = frozenset(("ControllerCacheWithoutBattery", name) for name in no_battery)
+    return replace(found, unparsed=tuple(unread), ruled_out=ruled_out)
 
 
 _ILL = lazy_pattern(

@@ -99,6 +99,11 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
         objects=tuple(objects),
         outputs=("smartctl",) if drives or refusals or objects else (),
         unparsed=tuple(dict.fromkeys(unread)),
+        ruled_out=frozenset(
+            ("DiskInterfaceCrcErrorsInBaseline", each.object)  # it calls them old ones
+            for each in findings
+            if each.name == "DiskInterfaceCrcErrors"
+        ),
     )
 
 

@@ -264,11 +264,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         if each.absent_seconds is None and each.name != _SENT
     ]
     happen += _sent_alerts(batch, engine.devices.places(), table)
-    ruled = [
-        each
-        for each in engine.rules.alerts()
-        if not (_claims_absence(each, parsed) or _claims_age(each, parsed))
-    ]
+    ruled = [each for each in engine.rules.alerts() if not _is_ruled_out(each, parsed)]
     alerts = last_copies.marked([*ruled, *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
     here = facts.Facts(
@@ -298,19 +294,11 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     )
 
 
-def _claims_absence(alert: Alert, parsed: Parsed) -> bool:
-    """Return whether an alert claims that a battery is absent of which the text has no section."""
-    if alert.name != "ControllerCacheWithoutBattery":
-        return False
-    name = dict(alert.labels).get("controller")
-    return not any(each.batteries for each in parsed.controllers if each.name == name)
-
-
-def _claims_age(alert: Alert, parsed: Parsed) -> bool:
-    """Return whether an alert calls errors of a link old, and the drive's log has recent ones."""
-    place = findings.place(alert)
-    return alert.name == "DiskInterfaceCrcErrorsInBaseline" and any(
-        each.name == "DiskInterfaceCrcErrors" and each.object in place for each in parsed.findings
+def _is_ruled_out(alert: Alert, parsed: Parsed) -> bool:
+    place, values = f" {findings.place(alert)} ", {value for _, value in alert.labels}
+    return any(
+        alert.name == name and (thing in values or f" {thing} " in place)
+        for name, thing in parsed.ruled_out
     )
 
 

@@ -422,3 +422,16 @@ def test_tables_of_two_drives_without_a_banner_are_two_drives() -> None:
     assert [each.counts["pending"] for each in explained.objects] == [0, 24]
     (alert,) = (each for each in explained.alerts if each.alert == "DiskPendingSectors")
     assert alert.object == "disk drive 2"
+
+
+def test_a_text_without_a_battery_is_no_proof_that_there_is_none() -> None:
+    """Volumes alone: of the cache's battery the text has no section, so that it is not known."""
+    text = (
+        "Controller = 0\nStatus = Success\nDescription = None\n\n\n"
+        f"Virtual Drives :\n==============\n\n{'-' * 62}\n"
+        "DG/VD TYPE  State Access Consist Cache Cac sCC     Size Name\n"
+        f"{'-' * 62}\n0/0   RAID1 Optl  RW     Yes     RAWBC -   ON  1.0 TB vd0\n{'-' * 62}\n"
+    )
+    told = read(text)
+    assert "ControllerCacheWithoutBattery" not in {each.alert for each in told.alerts}
+    assert told.objects[1].state == "ok"
