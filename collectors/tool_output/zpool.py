@@ -164,9 +164,14 @@ def _without_mail(text: str) -> tuple[str, list[Finding]]:
         for each in reports
         if each.severity != ENDS
     ]
-    return "\n".join((*lines[:begin], *[""] * (end - begin), *lines[end:])), told
+    above = ["" if _ABOVE_EVENT.fullmatch(line) else line for line in lines[:begin]]
+    return "\n".join((*above, *[""] * (end - begin), *lines[end:])), told
 
 
+_ABOVE_EVENT = lazy_pattern(
+    r"(?:Subject|From|To|Date): .*|ZFS has .*|The number of (?:I/O|checksum) errors .*"
+    r"|acceptable levels\..*|marked (?:as )?\w+\..*"
+)
 _EVENT = lazy_pattern(r"[ \t]*eid: \d{1,20}[ \t]*", re.ASCII)
 _MAIL_FIELD = lazy_pattern(r"[ \t]*(\w{2,12}):[ \t]+(\S.*?)[ \t]*$")
 

@@ -145,3 +145,31 @@ def test_allocated_space_is_no_free_space() -> None:
     told = read("Data, single: total=1.00TiB, used=1.00TiB\nMetadata, DUP: total=3GiB, used=2GiB\n")
     assert told.status == 2
     assert "btrfs filesystem usage" in told.unparsed[0].reason
+
+
+MAIL = """\
+Subject: ZFS scrub_finish event for rpool on pve1
+
+ZFS has finished a scrub:
+
+   eid: 40
+ class: scrub_finish
+  host: pve1
+  time: 2024-06-09 00:31:22+0200
+  pool: rpool
+ state: ONLINE
+config:
+
+\tNAME   STATE   READ WRITE CKSUM
+\trpool  ONLINE     0     0     0
+\t  sdc  ONLINE     0     0     0
+
+errors: No known data errors
+"""
+
+
+def test_a_mail_of_zfs_with_its_subject_is_read_whole() -> None:
+    """As a mail program shows it: the subject, the words, the event, the pool."""
+    told = read(MAIL)
+    assert (told.status, told.unparsed) == (0, ())
+    assert told.objects[0].name == "rpool"
