@@ -225,7 +225,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MVCLI: r"^[ \t]*(?:Total # of [VP]D:|(?:VD|Adapter) ID:[ \t]|SMART STATUS RETURN:)"
         r"|^(?:Virtual|Physical) Disk Information[ \t]*$|^SG driver version \d",
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{'
-        rf"|^[ \t]*(?:{SMARTCTL_HEADINGS})",
+        rf"|^[ \t]*(?:{SMARTCTL_HEADINGS})"
+        r"|^[ \t]*\d{1,3} [A-Za-z][\w-]{2,40}[ \t]{1,40}0x[0-9a-f]{4}[ \t]{1,9}\d{3}[ \t]",
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^[ \t]*Number[ \t]+Major[ \t]+Minor[ \t]+RaidDevice[ \t]"
         r"|^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",

@@ -435,3 +435,13 @@ def test_a_text_without_a_battery_is_no_proof_that_there_is_none() -> None:
     told = read(text)
     assert "ControllerCacheWithoutBattery" not in {each.alert for each in told.alerts}
     assert told.objects[1].state == "ok"
+
+
+def test_rows_of_attributes_alone_are_of_smartctl() -> None:
+    """'grep Sector' and forums leave out the heading."""
+    told = read(
+        "  5 Reallocated_Sector_Ct   0x0033   097   097   010    Pre-fail Always - 1896\n"
+        "197 Current_Pending_Sector  0x0012   100   100   000    Old_age Always - 40\n"
+    )
+    assert told.status == 1
+    assert "DiskPendingSectors" in {each.alert for each in told.alerts}
