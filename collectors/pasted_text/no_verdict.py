@@ -25,6 +25,8 @@ _HOST = "is not about storage"
 _ARRAYS = "shows which arrays there are, not their state; see: cat /proc/mdstat"
 _VOLUMES = "is not read; see: lvs -a -o +devices,lv_health_status; vgs; pvs"
 _DATASETS = "shows space and settings, not whether a pool is well; see: zpool status -v; zpool list"
+_NO_POOL = "shows no imported pool: nothing was judged; pools that can be imported: zpool import"
+_NO_DEVICE = "shows no mapped device: nothing was judged"
 _CHECKED = (
     "is not read: what it found, and whether it repaired it, is in its last lines; what the kernel"
     " reported of the file system: journalctl -k"
@@ -74,6 +76,8 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("lvdisplay", r"--- (?:(?:Logical|Physical) volume|Volume group) ---", _VOLUMES),
         ("mdadm --scan", r"ARRAY /dev/\S{1,60} ", _ARRAYS),
         ("zpool get", r"NAME[ \t]+PROPERTY[ \t]+VALUE[ \t]+SOURCE", _DATASETS),
+        ("zpool", r"no pools available[ \t]*$", _NO_POOL),
+        ("dmsetup", r"No devices found[ \t]*$", _NO_DEVICE),
         ("zpool history", r"History for '.{1,255}':", _DATASETS),
         ("btrfs subvolume list", r"ID \d{1,20} gen \d{1,20} (?:top level|parent) ", _LAYOUT),
         ("fsck", r"fsck (?:from util-linux|\d)|e2fsck \d|Pass 1: Checking inodes", _CHECKED),

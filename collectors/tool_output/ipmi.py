@@ -93,6 +93,9 @@ def parse_ipmi(text: str) -> Parsed:
             unread.append(UnparsedLine("ipmitool: no row of a log or sensor", line, number))
     if not outputs:
         unread.append(UnparsedLine("ipmitool: expected rows of 'sel list' or 'sdr elist'"))
+    elif not active:
+        listed = f"'{', '.join(outputs)}' lists no event or state of a drive"
+        unread.append(UnparsedLine(f"{listed}: nothing was judged"))
     objects, findings = _drives(active)
     for key, is_active in active.items():
         if is_active and not _is_known(*key):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.parsed_text import Parsed, Tool
+from iowarden.collectors.parsed_text import Parsed, Tool, UnparsedLine
 from iowarden.collectors.pasted_text import decode
 from iowarden.collectors.pasted_text.no_verdict import no_verdict
 from iowarden.collectors.services.service_log import parse_service_log
@@ -34,7 +34,7 @@ from iowarden.collectors.tool_output.nvme import parse_nvme
 from iowarden.collectors.tool_output.scsi_devices import parse_lsscsi
 from iowarden.collectors.tool_output.sensors import parse_sensors
 from iowarden.collectors.tool_output.space import parse_df
-from iowarden.collectors.tool_output.zpool import parse_zpool
+from iowarden.collectors.tool_output.zpool import ALL_HEALTHY, parse_zpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,10 +102,25 @@ def parse(
     if kind is Tool.SMARTCTL:
         return parse_smartctl(text, typed)
     if kind in _OTHERS:
-        return _OTHERS[kind](text)
+        return _without_empty_verdict(_OTHERS[kind](text))
     if kind is Tool.CLI64:
         return parse_areca(text, log=log)
     return parse_controllers(text, kind, log=log, commands=typed)
+
+
+def _without_empty_verdict(parsed_text: Parsed) -> Parsed:
+    """Return the result; a list without an entry is reported: nothing in it was judged."""
+    judged = (parsed_text.arrays, parsed_text.objects, parsed_text.findings, parsed_text.events)
+    is_judged = any(judged) or parsed_text.lines or ALL_HEALTHY in parsed_text.outputs
+    entry = _LISTED.get(parsed_text.kind)
+    if entry is None or is_judged or parsed_text.unparsed or not parsed_text.outputs:
+        return parsed_text
+    reason = f"'{', '.join(parsed_text.outputs)}' lists no {entry}: nothing was"
+    return replace(parsed_text, unparsed=(UnparsedLine(f"{reason} judged"),))
+
+
+_LISTED: Mapping[Tool, str] = {Tool.MDSTAT: "array", Tool.ZPOOL: "event"}
+"""What an empty list lacks, by its program: those whose output is whole without an entry."""
 
 
 _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {

@@ -59,6 +59,8 @@ _DEGRADED = (
     " lose data: back up first what matters."
 )
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
+ALL_HEALTHY = "zpool status -x"
+"""The command that shows no pool if all are well."""
 _ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*(?:zfs-\S+\s*)*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
@@ -126,7 +128,7 @@ def _parse_pools(text: str) -> Parsed:
     if listed is not None and not objects:
         return listed
     if not objects and not unread and _ALL_HEALTHY.search(text):  # 'zpool status -x'
-        return Parsed(Tool.ZPOOL, outputs=("zpool status -x",))
+        return Parsed(Tool.ZPOOL, outputs=(ALL_HEALTHY,))
     return Parsed(
         Tool.ZPOOL,
         objects=tuple(objects),

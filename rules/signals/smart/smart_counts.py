@@ -42,11 +42,16 @@ _SEAGATE = re.compile(r"(?:SEAGATE )?ST\d{3,}[A-Z]", re.IGNORECASE)
 _FLIPS = re.compile(r"CT\d+MX500SSD\d")
 """On these drives attribute 197 flips between 0 and 1 for no reason. Source: drivedb.h ('May flip 0
 <> 1')."""
+_PENDING_PAGES = "Current_Pending_ECC_Cnt"
+"""The name of that attribute of them, and of others with that controller, in drivedb.h: the same
+holds where a text has the name and no model."""
 _ANOTHER = re.compile(
     r"Bogus|Not_In_Use|Not_Supported|Unknown_\w+_Attribute|Host_|_Tot_Ct|Spare|ECC_Error_Count"
+    r"|(?:Factory|Initial)_Bad_Block|Error_Correction_Count"
 )
 """Names which show that the attribute does not have its usual meaning: Barefoot SSDs (OCZ) use 198
-and 199 for amounts read and written. Source: names in drivedb.h; an older database calls these
+and 199 for amounts read and written; 184 counts blocks that were bad from the start, or corrected
+errors. Source: names in drivedb.h; an older database calls these
 'Unknown_Attribute' only."""
 _LIFETIME = re.compile(r"Total_|Failure")
 """Names of attribute 197 where it counts over the whole lifetime and never decreases. Source:
@@ -69,7 +74,8 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
         if packed > _WORD or " " in attribute.raw_text or seagate(drive):
             return packed & _WORD
         return value
-    if attribute.id == PENDING and value == 1 and _FLIPS.match(drive.model):
+    flips = attribute.name == _PENDING_PAGES or _FLIPS.match(drive.model)
+    if attribute.id == PENDING and value == 1 and flips:
         return 0
     if _is_placeholder(drive, attribute):
         return None

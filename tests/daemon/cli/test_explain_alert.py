@@ -137,7 +137,7 @@ def test_a_file_is_still_read(
     """The name of a file that exists is no name of an alert."""
     monkeypatch.chdir(home)
     (home / "mdstat").write_text("Personalities : [raid1]\nunused devices: <none>\n")
-    assert main.main(["explain", "mdstat"]) == 0
+    assert main.main(["explain", "mdstat"]) == 2
     assert "/proc/mdstat" in capsys.readouterr().out
 
 

@@ -202,6 +202,25 @@ def test_a_name_that_reports_bogus_is_believed() -> None:
     assert smart_counts.believed(ata("A"), named) is None
 
 
+@pytest.mark.parametrize("model", ["", "CT500MX500SSD1", "ATP SATA III"])
+def test_one_pending_page_of_a_renamed_attribute_is_none(model: str) -> None:
+    """By its name in smartmontools' database, also where the text has no model; two are two."""
+    for raw, expected in ((0, 0), (1, 0), (2, 2)):
+        named = attribute(197, raw, name="Current_Pending_ECC_Cnt")
+        assert smart_counts.believed(ata(model), named) == expected
+    plain = attribute(197, 1, name="Current_Pending_Sector")
+    assert smart_counts.believed(ata("A"), plain) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["Factory_Bad_Block_Count", "Initial_Bad_Block_Count", "Error_Correction_Count"]
+)
+def test_an_attribute_renamed_to_a_harmless_count_is_another(name: str) -> None:
+    """184 is the end-to-end error only where it has that name."""
+    assert smart_counts.another(attribute(184, 7, name=name))
+    assert not smart_counts.another(attribute(184, 7, name="End-to-End_Error"))
+
+
 @pytest.mark.parametrize(
     ("number", "name", "values", "failed", "expected"),
     [
