@@ -98,6 +98,8 @@ _FAILURES = (
     (ReadStatus.NO_SMART, lazy_pattern(r"NO MEDIUM present")),
     (ReadStatus.UNREADABLE, lazy_pattern(r"lacks SMART capability|Unable to detect device type")),
     (ReadStatus.UNREADABLE, lazy_pattern(r"bad response to IEC mode page")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"INQUIRY response, skip product id|INQUIRY failed")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"[Aa] mandatory SMART command failed")),
     (ReadStatus.UNREADABLE, _DISABLED),
     (
         ReadStatus.UNPARSED,
@@ -187,6 +189,10 @@ _GONE = (
 )
 _STEPS = (
     (lazy_pattern(r"No such (?:device|file)"), _GONE),
+    (
+        lazy_pattern(r"INQUIRY|mandatory SMART command failed"),
+        "{0} does not answer: see the kernel's log (journalctl -k), its cable and its power",
+    ),
     (lazy_pattern(r"Permission denied|Operation not permitted"), "run it as root"),
     (lazy_pattern(r"SMART is disabled|SMART Disabled"), "enable it: smartctl -s on {0}"),
 )

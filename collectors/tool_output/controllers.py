@@ -332,6 +332,9 @@ def _refusal(kind: Tool, tries: _Tries) -> UnparsedLine:
         return UnparsedLine(f"{kind}: its JSON is cut or damaged; pass all of it")
     if len(reasons) == 1:
         return UnparsedLine(reasons[0])
+    if kind is Tool.STORCLI and (failures := storcli_answer.failures(tries.text)):
+        told = f"storcli could not read it: {'; '.join(failures)[:400]}"
+        return UnparsedLine(told, fault=any(each.startswith("/c") for each in failures))
     lines = [
         line.strip()
         for line in tries.text.splitlines()

@@ -423,7 +423,7 @@ def _scheduled(text: str, name: str, wanted: str, command: str) -> Sensor:
 
 
 def parse_battery(text: str) -> Battery:
-    """Parse the tables of '/cN/cv show all' and '/cN/bbu show all'. Errors: ParseError.
+    """Parse the tables of '/cN/cv show [all]' and '/cN/bbu show [all]'. Errors: ParseError.
 
     Source: storcli's reference manual, CacheVault and BBU commands. A property of `_BATTERY_YES`
     is a fault if it is 'Yes', one of `_BATTERY_OK` if it is not 'OK'.
@@ -436,7 +436,11 @@ def parse_battery(text: str) -> Battery:
                 values.setdefault(name, text_of(row, "value"))
     word = values.get("state") or values.get("battery state") or values.get("nvcache state")
     if not word:
-        raise not_answered("storcli /cN/cv show all", "'State'", answers)
+        # Without 'all' it is the row that '/cN show all' has as well.
+        listed = [each for answer in answers for each in _batteries(answer.data, {})]
+        if not listed:
+            raise not_answered("storcli /cN/cv show all", "'State'", answers)
+        return listed[0]
     state = states.classify(word, _BATTERY_STATES)
     odd = [f"{name}: {values[name]}" for name in _BATTERY_YES if values.get(name) == "Yes"]
     odd += [

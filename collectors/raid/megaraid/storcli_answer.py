@@ -169,6 +169,17 @@ def not_answered(
     return output.refused(command, expected, told)
 
 
+def failures(text: str) -> list[str]:
+    """Return why answers are 'Failure', in their own words; none for another text."""
+    try:
+        failed = [each for each in parse_answers(text) if not each.ok]
+    except ParseError:
+        return []
+    descriptions = [each.description for each in failed if each.description.casefold() != "none"]
+    errors = [reason for each in failed for reason in each.errors]
+    return [*dict.fromkeys(filter(None, (*descriptions, *errors)))]
+
+
 def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
     """Return the rows of a table, none if there is no such table."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -43,3 +43,22 @@ def test_a_list_with_an_array_has_a_verdict() -> None:
     """The same head and end."""
     array = "md0 : active raid1 sdb1[1] sda1[0]\n      1047552 blocks super 1.2 [2/2] [UU]\n\n"
     assert read(MDSTAT[1].replace("unused", f"{array}unused")).status == 0
+
+
+BANNER = "smartctl 7.4 2023-08-01 r5530 [x86_64-linux-6.1.0] (local build)\n\n"
+MANDATORY = (
+    "A mandatory SMART command failed: exiting. To continue, add one or more '-T permissive'"
+    " options.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "message", ["Short INQUIRY response, skip product id\n", "Standard Inquiry (36 bytes) failed\n"]
+)
+@pytest.mark.parametrize("option", ["-a", "-x"])
+def test_a_disk_that_does_not_answer_is_called_so(message: str, option: str) -> None:
+    """smartctl could not even identify it: what was run is no advice."""
+    told = read(f"root@nas:~# smartctl {option} /dev/sdk\n{BANNER}{message}{MANDATORY}")
+    assert (told.status, [each.name for each in told.objects]) == (2, ["/dev/sdk"])
+    assert "/dev/sdk does not answer" in told.unparsed[0].reason
+    assert "run smartctl" not in told.unparsed[0].reason
