@@ -25,7 +25,6 @@ _RAID5 = (
 MDSTAT = {
     "two arrays": f"Personalities : [raid1] [raid6] [raid5] [raid4]\n{_RAID1}{_RAID5}\n"
     f"{_MDSTAT_END}",
-    "no array": f"Personalities :\n{_MDSTAT_END}",
     "check": f"Personalities : [raid5]\n{_RAID5}"
     "      [==>..................]  check = 12.6% (132096/1047552) finish=0.1min"
     f" speed=132096K/sec\n\n{_MDSTAT_END}",
