@@ -232,12 +232,14 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^/dev/md\S{1,60}:\s*$|^[ \t]*(?:Magic : a92b4efc|Array State : [AUuR._])",
         Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$|^TIME[ \t]+CLASS[ \t]*$"
         r"|^[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d\.\d{1,9}[ \t]+\w+\.fs\.zfs\."
-        r"|^[ \t]*NAME[ \t]+(?:SIZE[ \t]+ALLOC[ \t]+FREE|STATE[ \t]+READ[ \t]+WRITE)[ \t]",
+        r"|^[ \t]*NAME[ \t]+(?:SIZE[ \t]+ALLOC[ \t]+FREE|STATE[ \t]+READ[ \t]+WRITE)[ \t]"
+        r'|"command" ?: ?"zpool ',
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
         Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
-        Tool.LVS: r"^[ \t]*(?:LV|VG|PV)[ \t](?:.*[ \t])?Attr[ \t]",
+        Tool.LVS: r"^[ \t]*(?:LV|VG|PV)[ \t](?:.*[ \t])?Attr[ \t]"
+        r'|^[ \t]*\{\s*"report" ?: ?\[',
         # Each row: a paste may begin anywhere in it, and another output may follow.
         Tool.MEMINFO: rf"^(?:{MEMINFO_ROWS}):[ \t]+\d{{1,20}} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
@@ -252,7 +254,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^Opening filesystem to check\.|^Checking filesystem on /"
         r"|^Balance on '.{1,200}' is (?:running|paused)"
         r"|^(?:Data|Metadata|System|GlobalReserve), \w{1,20}: total=\S"
-        r"|^Overall:[ \t]*\n[ \t]+Device size:|^Id[ \t]+Path[ \t]+Write errors[ \t]",
+        r"|^Overall:[ \t]*\n[ \t]+Device size:|^Id[ \t]+Path[ \t]+Write errors[ \t]"
+        r'|^[ \t]*"device-stats" ?: ?\[',
         Tool.DF: rf"^(?:{DF_HEADINGS})[ \t].{{0,80}}(?:%|Capacity)[ \t]+\S.*$",
         Tool.LSSCSI: r"^\[\w{1,6}(?::\w{1,10}){2,3}\][ \t]+(?:disk|process|enclosu|storage|tape"
         r"|cd/dvd|mediumx|zbc)[ \t]",

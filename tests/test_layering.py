@@ -291,7 +291,7 @@ collectors.registry: block competing_monitors device_mapper filesystem kernel km
     raid.controller smart source zfs
 collectors.parsed_text: device_mapper event md raid.controller smart
 collectors.services: kmsg parsed_text raid.controller
-collectors.pasted_text: model parsed_text
+collectors.pasted_text: json_text model parsed_text
 collectors.tool_output: device_mapper event json_text kmsg md model parsed_text pasted_text
     procfs quantity raid.adaptec raid.areca raid.controller raid.megaraid raid.mpt raid.output
     raid.smartarray raid.states raid.threeware redundancy services smart zfs

@@ -282,7 +282,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
                     UnparsedLine(f"'{command}': it ends within an entry, which is truncated")
                 )
     if not tries.outputs:
-        if kind is not Tool.STORCLI or not found.outputs or not _is_unsupported(text):
+        if kind is not Tool.STORCLI or not found.outputs or not storcli_answer.is_unsupported(text):
             unread.append(_refusal(kind, tries))
     elif not whole:
         expected = f"'{_ENDS[kind][1].splitlines()[-1]}'" if kind in _ENDS else "a rule of dashes"
@@ -314,15 +314,6 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
         unparsed=(*found.unparsed, *unread),
     )
-
-
-def _is_unsupported(text: str) -> bool:
-    """Whether storcli only reports that this controller lacks the requested part: no error."""
-    try:
-        answers = storcli_answer.parse_answers(text)
-    except ParseError:
-        return False
-    return all(not (each.ok or each.errors or each.data) for each in answers)
 
 
 def _refusal(kind: Tool, tries: _Tries) -> UnparsedLine:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Parsed, Tool, UnparsedLine
-from iowarden.collectors.pasted_text import decode
+from iowarden.collectors.pasted_text import decode, json_forms
 from iowarden.collectors.pasted_text.no_verdict import no_verdict
 from iowarden.collectors.services.service_log import parse_service_log
 from iowarden.collectors.tool_output import session
@@ -101,6 +101,11 @@ def parse(
     typed = commands or {}
     if kind is Tool.SMARTCTL:
         return parse_smartctl(text, typed)
+    if kind in _OTHERS and kind not in _OF_JSON:
+        try:
+            text = json_forms.as_text(text, kind)
+        except ParseError as error:
+            return Parsed(kind, unparsed=(UnparsedLine(str(error)),))
     if kind in _OTHERS:
         return _without_empty_verdict(_OTHERS[kind](text))
     if kind is Tool.CLI64:
@@ -119,6 +124,8 @@ def _without_empty_verdict(parsed_text: Parsed) -> Parsed:
     return replace(parsed_text, unparsed=(UnparsedLine(f"{reason} judged"),))
 
 
+_OF_JSON = frozenset({Tool.NVME, Tool.SERVICES, Tool.KERNEL})
+"""Programs whose parser reads JSON itself."""
 _LISTED: Mapping[Tool, str] = {Tool.MDSTAT: "array", Tool.ZPOOL: "event"}
 """What an empty list lacks, by its program: those whose output is whole without an entry."""
 

@@ -180,6 +180,15 @@ def failures(text: str) -> list[str]:
     return [*dict.fromkeys(filter(None, (*descriptions, *errors)))]
 
 
+def is_unsupported(text: str) -> bool:
+    """Whether storcli only reports that this controller lacks the requested part: no error."""
+    try:
+        answers = parse_answers(text)
+    except ParseError:
+        return False
+    return all(not (each.ok or each.errors or each.data) for each in answers)
+
+
 def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
     """Return the rows of a table, none if there is no such table."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
