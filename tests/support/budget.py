@@ -118,6 +118,17 @@ def played(spells: list[Spell]) -> list[tuple[int, str, frozenset[str]]]:
     return mails
 
 
+def _is_replaced(spell: Spell, spells: list[Spell]) -> bool:
+    """Whether a later spell of the stream is the same alert by then: it has one state at a time."""
+    same = (spell.kind.name, spell.kind.severity, spell.subject)
+    return any(
+        (other.kind.name, other.kind.severity, other.subject) == same
+        and other.start <= spell.start + MAX_WORSE_SECONDS
+        and spell.kind.worse - other.kind.worse
+        for other in spells[spells.index(spell) + 1 :]
+    )
+
+
 def _moments(spells: list[Spell]) -> set[int]:
     """Return when a mail may become due: soon after each change, and at the ends of intervals."""
     steps = (*range(8), *range(10, 70, 5), 90, 122, 180, 242, 482, 962)
@@ -148,7 +159,7 @@ def misses(spells: list[Spell], mails: list[tuple[int, str, frozenset[str]]]) ->
             for kind in spell.kind.worse
             if not any(kind in other.kind.worse and other.start < spell.start for other in spells)
         ]
-        lasts = spell.end - spell.start > MAX_WORSE_SECONDS
+        lasts = spell.end - spell.start > MAX_WORSE_SECONDS and not _is_replaced(spell, spells)
         if first_ones and lasts:
             limit = spell.start + MAX_WORSE_SECONDS
             if not any(spell.start <= at <= limit for at in times):
