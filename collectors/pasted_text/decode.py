@@ -166,6 +166,7 @@ _MIN_LENGTH = 40
 _BEGIN = lazy_pattern(
     r"(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
     r"|\[ {0,5}\d{1,10}\.\d{1,6}\] )|Device: /dev/|[ \t]+(?:physicaldrive|logicaldrive) "
+    r"|[ \t]*(?:\d{0,5}:\d{1,4} +\d{1,5} +\w{2,8} |\d{1,3}/\d{1,4} +RAID\d|EID:Slo?t |DG/VD )"
     r"|Unit +UnitType +Status |[ \t]+\S{1,99} +(?:FAULTED|UNAVAIL|REMOVED|DEGRADED|ONLINE) ",
     re.ASCII,
 )
@@ -178,8 +179,9 @@ _NEXT = lazy_pattern(
 def rejoined(text: str) -> str:
     """Return a text with its broken lines joined; each other line as it is."""
     lines = text.split("\n")
-    width = max(map(len, lines))
-    if width > MAX_WIDTH:
+    # A rule has no blank to be broken at: it may be wider than the rows.
+    width = max((len(line) for line in lines if line.strip("-")), default=0)
+    if max(map(len, lines)) > MAX_WIDTH:
         return text
     if _is_cut(lines, width):
         return "\n".join(_uncut(lines, width))

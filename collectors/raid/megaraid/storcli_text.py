@@ -102,13 +102,13 @@ def _body(lines: Sequence[str]) -> Tree:
             heading, at = found[1], at + 1
             own = data.setdefault(heading, {})
             section = own if isinstance(own, dict) else data  # below a table as well
-        elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
-            end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
+        elif _RULE.fullmatch(line) and (top := _under_header(lines, at)) is not None:
+            end = next((n for n in range(top, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
                 cut = output.reason("storcli", "a line of '-' below a table", lines[-1])
                 data.setdefault(UNREADABLE_ROWS, []).append(cut)
                 end = len(lines)
-            rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREADABLE_ROWS, []))
+            rows = _rows(below, lines[top:end], data.setdefault(UNREADABLE_ROWS, []))
             data[f"{heading} table" if data.get(heading) else heading] = rows
             section, at = data, end + 1
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
@@ -117,6 +117,16 @@ def _body(lines: Sequence[str]) -> Tree:
                 joined = output.reason("storcli", "one 'key = value' in a line", line)
                 data.setdefault(UNREADABLE_ROWS, []).append(joined)
     return data
+
+
+def _under_header(lines: Sequence[str], header: int) -> int | None:
+    """Return where the rows of a table begin; None: the rule below its header is not there.
+
+    A header that a mail broke was joined, and left an empty line.
+    """
+    under = next((n for n in range(header + 1, len(lines)) if lines[n].strip()), None)
+    is_rule = under is not None and _RULE.fullmatch(lines[under])
+    return under + 1 if under is not None and is_rule else None
 
 
 def _rows(header: str, rows: Sequence[str], read_errors: list[str]) -> list[Tree]:

@@ -100,6 +100,40 @@ def test_a_broken_row_of_ssacli_is_a_failing_disk(width: int) -> None:
     assert explained.unparsed == ()
 
 
+STORCLI = f"""\
+Controller = 0
+Status = Success
+Description = Show Drive Information Succeeded.
+
+
+Drive Information :
+=================
+
+{"-" * 80}
+EID:Slt DID State DG       Size Intf Med SED PI SeSz Model               Sp Type
+{"-" * 80}
+252:0     8 Onln   0   1.818 TB SATA HDD N   N  512B ACME DISK-20        U  -
+252:1     9 Rbld   0   1.818 TB SATA HDD N   N  512B ACME DISK-20        U  -
+252:2    10 UBad   -   1.818 TB SATA HDD N   N  512B ACME DISK-20        U  -
+{"-" * 80}
+"""
+
+
+@pytest.mark.parametrize("width", [60, 75, 76])
+def test_broken_rows_of_storcli_are_its_disks(width: int) -> None:
+    """The last columns of the head and of each row are in the next line, its rules are whole."""
+    sent = broken(STORCLI, width)
+    assert sent.count("\n") >= STORCLI.count("\n") + 4
+    explained = read(sent)
+    assert [(each.name, each.vendor_state) for each in explained.objects[1:]] == [
+        ("enclosure 252 slot 0", "Onln"),
+        ("enclosure 252 slot 1", "Rbld"),
+        ("enclosure 252 slot 2", "UBad"),
+    ]
+    assert (explained.status, explained.unparsed) == (1, ())
+    assert explained.alerts == read(STORCLI).alerts
+
+
 def test_a_quoted_report_with_broken_lines_is_whole() -> None:
     """What has no mark of quotation is the rest of the line above: all is the quoted text."""
     quoted = "".join(f"> {line}\n" for line in SCSI.splitlines())
