@@ -73,7 +73,7 @@ class Tool(enum.StrEnum):
     SENSORS = "sensors"
     """sensors of lm-sensors."""
     IPMITOOL = "ipmitool"
-    """ipmitool sel list and elist, sdr elist and type."""
+    """ipmitool sel list and elist, sdr, sdr elist and type."""
     SERVICES = "services"
     """Lines of smartd, multipathd, mdadm --monitor, ZED, dmeventd, iscsid and systemd in syslog."""
     KERNEL = "kernel"
@@ -261,7 +261,9 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|cd/dvd|mediumx|zbc)[ \t]",
         Tool.SENSORS: r"^(?:drivetemp-scsi|nvme-pci)-\S{1,20}[ \t]*$|^Adapter: \S.{0,80}$",
         Tool.IPMITOOL: r"^[ \t]*[0-9a-f]{1,5} \| (?:\d\d/\d\d/\d{2,4}|Pre-Init)[ \t]*\|"
-        r"|^SEL has no entries|^[^|\n]{1,40}\|[ \t]*[0-9A-F]{2}h[ \t]*\|[ \t]*\w\w[ \t]*\|[ \t]*\d",
+        r"|^SEL has no entries|^[^|\n]{1,40}\|[ \t]*[0-9A-F]{2}h[ \t]*\|[ \t]*\w\w[ \t]*\|[ \t]*\d"
+        r"|^[^|\n]{1,40}\|[ \t]*(?:-?\d[\d.]{0,12} [A-Za-z][\w ]{0,24}|0x[0-9a-f]{2}|no reading)"
+        r"[ \t]*\|[ \t]*(?:ok|ns|nr|nc|cr|us)[ \t]*$",
         Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
         r"(?:\[\d{1,10}\])?|(?:mdadm|lvm)\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
         r"|^TEST EMAIL from smartd for device: "

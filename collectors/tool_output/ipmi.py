@@ -1,4 +1,4 @@
-"""'ipmitool sel list', 'sel elist' and 'sdr elist' in a text: what a BMC reports of drives.
+"""'ipmitool sel list', 'sel elist', 'sdr' and 'sdr elist' in a text: what a BMC reports of drives.
 
 Source: ipmitool, lib/ipmi_sel.c (ipmi_sel_print_std_entry), lib/ipmi_sdr.c
 (ipmi_sdr_print_sensor_eventonly), ipmi_sel.h (sensor_specific_event_types); IPMI 2.0, table 42-3,
@@ -16,6 +16,7 @@ from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, U
 from iowarden.collectors.raid.controller import ComponentHealth
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
 _LOGGED = lazy_pattern(
@@ -26,6 +27,10 @@ _SENSOR = lazy_pattern(
     r"(?P<sensor>[^|]{1,40})\|[ \t]*[0-9A-F]{2}h[ \t]*\|[ \t]*(?P<state>\w{2})[ \t]*\|"
     r"[ \t]*\d{1,3}\.\d{1,3}[ \t]*\|(?P<events>.*)"
 )
+_SHORT = lazy_pattern(
+    r"(?P<sensor>[^|]{1,40})\|(?P<value>[^|]{1,40})\|[ \t]*(?P<state>ok|ns|nr|nc|cr|us)[ \t]*"
+)
+"""A row of 'sdr' without 'elist': of a discrete sensor it has a number, not its events."""
 _EMPTY = lazy_pattern(r"SEL has no entries")
 _DRIVE = lazy_pattern(r"(?i)drive|\bdisk|\bhdd|\bssd|\bnvme|\bbay\b|backplane")
 _SLOT = lazy_pattern(r"(?i)^Drive Slot(?: / Bay|\(Bay\))?[ \t]+(?=\S)")
@@ -89,11 +94,15 @@ def parse_ipmi(text: str) -> Parsed:
             for event in sensor["events"].split(","):
                 key = sensor["sensor"].strip(), event.strip()
                 active[key], lines[key] = True, (number, line)
+        elif (short := _SHORT.fullmatch(line)) is not None:
+            outputs["ipmitool sdr"] = None
+            if (reason := _of_short(short)) is not None:
+                unread.append(UnparsedLine(reason, line, number))
         elif line.strip():
             unread.append(UnparsedLine("ipmitool: no row of a log or sensor", line, number))
     if not outputs:
-        unread.append(UnparsedLine("ipmitool: expected rows of 'sel list' or 'sdr elist'"))
-    elif not active:
+        unread.append(UnparsedLine("ipmitool: expected rows of 'sel list' or of 'sdr'"))
+    elif not (active or unread):
         listed = f"'{', '.join(outputs)}' lists no event or state of a drive"
         unread.append(UnparsedLine(f"{listed}: nothing was judged"))
     objects, findings = _drives(active)
@@ -110,6 +119,17 @@ def parse_ipmi(text: str) -> Parsed:
         outputs=tuple(outputs),
         unparsed=tuple(unread),
     )
+
+
+def _of_short(row: re.Match[str]) -> str | None:
+    """Return why a row of 'sdr' is not judged; None: it is another sensor in its limits."""
+    sensor, reading = row["sensor"].strip(), row["value"].strip()
+    if _DRIVE.search(sensor) and row["state"] != "ns":
+        return f"ipmitool: 'sdr' has no state of {sensor!r}: see 'ipmitool sdr elist'"
+    if row["state"] in _IN_RANGE:
+        return None
+    state = f"{reading!r} of {sensor!r} ({row['state']})"
+    return f"ipmitool: {state} is no state of a drive, and is not judged"
 
 
 def _is_known(sensor: str, event: str) -> bool:

@@ -97,3 +97,22 @@ def test_a_journal_without_an_entry_is_no_proof_of_health() -> None:
     told = read("root@pve:~# journalctl -k -p err -b\n-- No entries --\n")
     assert told.status == 2
     assert "printed no entry" in told.unparsed[0].reason
+
+
+SHORT = "FAN1         | 5600 RPM          | {}\nCPU Temp     | 51 degrees C      | ok\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SHORT.format("cr"), "'5600 RPM' of 'FAN1' (cr) is no state of a drive"),
+        (SHORT.format("ok"), "'ipmitool sdr' lists no event or state of a drive"),
+        (SHORT.format("ok") + "HDD3 Status  | 0x01  | ok\n", "'sdr' has no state of 'HDD3"),
+        ("12V | 12.06 Volts | nc\nPS1 Status | 0x01 | ok\n", "'12.06 Volts' of '12V' (nc)"),
+    ],
+)
+def test_the_short_table_of_sensors_has_no_state_of_a_drive(text: str, reason: str) -> None:
+    """Of a discrete sensor it has only a number; what is out of its limits is named."""
+    told = read(text)
+    assert (told.kind, told.status, told.outputs) == ("ipmitool", 2, ("ipmitool sdr",))
+    assert [reason in each.reason for each in told.unparsed] == [True]
