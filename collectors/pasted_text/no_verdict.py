@@ -35,6 +35,10 @@ _SECTORS = "is not read: each number is a block that could not be read; see: sma
 _CLUSTER = "is not read: its state is in its first lines; of the disks below it: smartctl -x"
 _VENDOR = "is not read; what the drives report themselves: smartctl -x /dev/DISK"
 _PERC = "is not read; of the controller itself: perccli /call show all"
+_MEGARAID = (
+    "is not read; of the controller itself: storcli /call show all, or MegaCli -LdPdInfo -aALL"
+)
+_SERVERAID = "is not read; 'Critical', 'Offline' and 'Defunct' in it are faults"
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
 _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -92,6 +96,8 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("openSeaChest", r"openSeaChest|SeaChest_", _VENDOR),
         ("intelmas", r"- (?:Intel|Solidigm) .{0,60}SSD|Intel\(R\) (?:SSD|MAS)", _VENDOR),
         ("sg_ses", r"Enclosure Status diagnostic page:", _VENDOR),
+        ("megaclisas-status", r"-- Controller information --[ \t]*$", _MEGARAID),
+        ("ipssend", r"Found \d{1,2} IBM ServeRAID controller", _SERVERAID),
         ("omreport", r"List of (?:Physical|Virtual) Disks|Controller PERC .{1,60} \(", _PERC),
         ("racadm", r"(?:Disk|RAID|AHCI|NonRAID|BOSS)\.[\w.:-]{3,120}[ \t]*$", _PERC),
         ("free", r"total[ \t]+used[ \t]+free[ \t]+shared", _HOST),

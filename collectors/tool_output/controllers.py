@@ -419,7 +419,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             found = [each for each in found if each.name not in {own.name for own in before}]
     if not told:
         # Of 'show all' without its head: neither the drives nor the volumes have these.
-        is_battery = "storcli /cN/cv show all" in tries.outputs
+        is_battery = tries.outputs == ["storcli /cN/cv show all"]
         headless = {
             key
             for each in answers

@@ -56,7 +56,7 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
     if not found.texts:
         raise ParseError(
             f"the program that printed it is not certain: got {text.strip()[:60]!r};"
-            f" add '--as' {', '.join(Tool)}"
+            f" if it is one of these, add '--as' and its name: {', '.join(Tool)}"
         )
     first, *others = (
         parse(each.text, each.tool, log=log, commands=each.commands) for each in found.texts

@@ -62,3 +62,17 @@ def test_a_disk_that_does_not_answer_is_called_so(message: str, option: str) -> 
     assert (told.status, [each.name for each in told.objects]) == (2, ["/dev/sdk"])
     assert "/dev/sdk does not answer" in told.unparsed[0].reason
     assert "run smartctl" not in told.unparsed[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("-- Controller information --\n-- ID | H/W Model | RAM\n", "megaclisas-status"),
+        ("Found 2 IBM ServeRAID controller(s).\nRead configuration\n", "ipssend"),
+    ],
+)
+def test_a_program_that_is_not_read_is_named(text: str, program: str) -> None:
+    """'--as' accepts none of them: that would lead nowhere."""
+    with pytest.raises(ParseError, match=f"^'{program}' is not read") as refused:
+        read(text)
+    assert "--as" not in str(refused.value)
