@@ -51,7 +51,7 @@ test test-system: NEEDED := run test
 GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) $$(ls -d *.egg-info 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
+.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm vm-image deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -201,6 +201,10 @@ date:
 
 test-repo: $(DEB)
 	@packaging/test-repo $(SUITE)
+
+vm-image: env
+	@packaging/install-system-packages build vm
+	SUITE=$(SUITE) PYTHONPATH=tests $(BIN)/python -c 'from vm.harness import image; image()'
 
 # Two guests at a time: a guest mostly waits. Files whose guest ended or was late are tried once more, alone.
 test-vm: env $(DEB)

@@ -37,13 +37,14 @@ MAX_MEMORY_BYTES = 256 * 1024 * 1024
 MAX_CPU_SECONDS = 600
 """The longest deadline: what survives that hangs, or is killed."""
 MAX_OPEN_FILES = 256
-_LIMITS = {
+LIMITS = {
     resource.RLIMIT_CORE: 0,
     resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
     resource.RLIMIT_DATA: MAX_MEMORY_BYTES,
     resource.RLIMIT_CPU: MAX_CPU_SECONDS,
     resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
 }
+"""Of each child, by resource."""
 MAX_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
@@ -292,7 +293,7 @@ def _limit() -> None:
     Limits: the number of root's processes is limited by the unit only (TasksMax=); of another
     user's, by `become_reader`.
     """
-    for number, limit in _LIMITS.items():
+    for number, limit in LIMITS.items():
         hard = resource.getrlimit(number)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)  # noqa: PLW2901
         resource.setrlimit(number, (limit, limit))
