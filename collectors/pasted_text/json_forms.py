@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 
 
-def as_text(text: str, tool: Tool) -> str:
+def as_text(text: str, kind: Tool) -> str:
     """Return the JSON of a tool as its text; a text without JSON as it is.
 
     Errors: ParseError: the JSON is cut, or that of a command that is not read.
     """
     if not text.lstrip().startswith("{"):
         return text
-    rows = _FORMS.get(tool)
+    rows = _FORMS.get(kind)
     try:
         if rows is None or json_text.is_deep(text):
             raise ValueError
@@ -38,7 +38,7 @@ def as_text(text: str, tool: Tool) -> str:
         lines = []
     if not lines:
         raise ParseError(
-            f"JSON of {tool}: it is cut, or of a command whose JSON is not read; use the text form"
+            f"JSON of {kind}: it is cut, or of a command whose JSON is not read; use the text form"
         )
     return "\n".join(lines) + "\n"
 

@@ -436,8 +436,9 @@ def parse_battery(text: str) -> Battery:
                 values.setdefault(name, text_of(row, "value"))
     word = values.get("state") or values.get("battery state") or values.get("nvcache state")
     if not word:
-        # Without 'all' it is the row that '/cN show all' has as well.
-        listed = [each for answer in answers for each in _batteries(answer.data, {})]
+        # Without 'all' it is the row that '/cN show all' has as well; a property is no battery.
+        rows = () if values else answers
+        listed = [each for answer in rows for each in _batteries(answer.data, {})]
         if not listed:
             raise not_answered("storcli /cN/cv show all", "'State'", answers)
         return listed[0]

@@ -754,3 +754,29 @@ def test_a_pci_address_is_that_of_sysfs(told_as: str, address: str) -> None:
 def test_the_clock_in_each_of_its_shapes(text: str, seconds: float | None) -> None:
     """An invalid time is None."""
     assert storcli.clock_seconds(text) == seconds
+
+
+BATTERY = """\
+CLI Version = 007.1912.0000.0000 Nov 23, 2021
+Controller = 0
+Status = Success
+Description = None
+
+Cachevault_Info :
+===============
+
+--------------------
+Property    Value
+--------------------
+Type        CVPM05
+Temperature 31 C
+State       Optimal
+--------------------
+"""
+
+
+def test_properties_of_a_battery_without_its_state_are_no_battery() -> None:
+    """The table is cut above 'State': what is left says nothing about it."""
+    assert storcli.parse_battery(BATTERY).name == "CVPM05"
+    with pytest.raises(ParseError, match="expected 'State'"):
+        storcli.parse_battery(BATTERY.replace("State       Optimal\n", ""))
