@@ -34,7 +34,7 @@ from iowarden.collectors.tool_output.nvme import parse_nvme
 from iowarden.collectors.tool_output.scsi_devices import parse_lsscsi
 from iowarden.collectors.tool_output.sensors import parse_sensors
 from iowarden.collectors.tool_output.space import parse_df
-from iowarden.collectors.tool_output.zpool import ALL_HEALTHY, parse_zpool
+from iowarden.collectors.tool_output.zpool import parse_zpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -114,20 +114,16 @@ def parse(
 
 
 def _without_empty_verdict(parsed_text: Parsed) -> Parsed:
-    """Return the result; a list without an entry is reported: nothing in it was judged."""
-    judged = (parsed_text.arrays, parsed_text.objects, parsed_text.findings, parsed_text.events)
-    is_judged = any(judged) or parsed_text.lines or ALL_HEALTHY in parsed_text.outputs
-    entry = _LISTED.get(parsed_text.kind)
-    if entry is None or is_judged or parsed_text.unparsed or not parsed_text.outputs:
+    """Return the result; that '/proc/mdstat' has no array is reported: nothing was judged."""
+    judged = (parsed_text.arrays, parsed_text.objects, parsed_text.findings, parsed_text.unparsed)
+    if parsed_text.kind is not Tool.MDSTAT or any(judged) or not parsed_text.outputs:
         return parsed_text
-    reason = f"'{', '.join(parsed_text.outputs)}' lists no {entry}: nothing was"
-    return replace(parsed_text, unparsed=(UnparsedLine(f"{reason} judged"),))
+    reason = f"'{', '.join(parsed_text.outputs)}' lists no array: nothing was judged"
+    return replace(parsed_text, unparsed=(UnparsedLine(reason),))
 
 
 _OF_JSON = frozenset({Tool.NVME, Tool.SERVICES, Tool.KERNEL})
 """Programs whose parser reads JSON itself."""
-_LISTED: Mapping[Tool, str] = {Tool.MDSTAT: "array", Tool.ZPOOL: "event"}
-"""What an empty list lacks, by its program: those whose output is whole without an entry."""
 
 
 _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {

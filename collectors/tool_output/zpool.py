@@ -73,11 +73,14 @@ def parse_zpool(text: str) -> Parsed:
     told = Parsed(Tool.ZPOOL)
     if _POOL.search(events.rest) or _TABLE.search(events.rest):
         told = _parse_pools(events.rest)
+    unparsed = (*told.unparsed, *events.unparsed)
+    if not events.count and not unparsed and not told.objects:
+        unparsed = (UnparsedLine("'zpool events' lists no event: nothing was judged"),)
     return replace(
         told,
         findings=(*told.findings, *events.findings),
         outputs=(*told.outputs, "zpool events"),
-        unparsed=(*told.unparsed, *events.unparsed),
+        unparsed=unparsed,
     )
 
 

@@ -60,8 +60,9 @@ class _Event:
 
 @dataclass(frozen=True, slots=True)
 class PoolEvents:
-    """The events in a text, and the rest of it: all other lines."""
+    """The events in a text, how many they are, and the rest of it: all other lines."""
 
+    count: int
     findings: tuple[Finding, ...]
     unparsed: tuple[UnparsedLine, ...]
     rest: str
@@ -92,7 +93,8 @@ def parse_events(text: str) -> PoolEvents | None:
     if not events and not unreadable and not has_heading:
         return None
     reported = _reported(events, unreadable)
-    return PoolEvents(tuple(_findings(reported)), tuple(unreadable), "\n".join(rest))
+    findings = tuple(_findings(reported))
+    return PoolEvents(len(events), findings, tuple(unreadable), "\n".join(rest))
 
 
 def _reported(
