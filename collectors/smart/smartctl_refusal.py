@@ -99,7 +99,6 @@ _FAILURES = (
     (ReadStatus.UNREADABLE, lazy_pattern(r"lacks SMART capability|Unable to detect device type")),
     (ReadStatus.UNREADABLE, lazy_pattern(r"bad response to IEC mode page")),
     (ReadStatus.UNREADABLE, lazy_pattern(r"INQUIRY response, skip product id|INQUIRY failed")),
-    (ReadStatus.UNREADABLE, lazy_pattern(r"[Aa] mandatory SMART command failed")),
     (ReadStatus.UNREADABLE, _DISABLED),
     (
         ReadStatus.UNPARSED,
@@ -110,9 +109,10 @@ _FAILURES = (
         lazy_pattern(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device"),
     ),
     (ReadStatus.UNREADABLE, lazy_pattern(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"[Aa] mandatory SMART command failed")),
 )
-"""Messages of smartctl if it could not read anything. Source: its smartctl.cpp, os_linux.cpp,
-ataprint.cpp and scsiprint.cpp.
+"""Messages of smartctl if it could not read anything, the more exact first. Source: smartctl.cpp,
+os_linux.cpp, ataprint.cpp and scsiprint.cpp.
 """
 _LUN = lazy_pattern(
     r"NETAPP|DGC|EMC|SYMMETRIX|OPEN-|3PARdata|PURE|HUAWEI|COMPELNT|Nimble|LIO-ORG|IET|SCST|Tegile"
