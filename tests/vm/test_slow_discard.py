@@ -65,7 +65,8 @@ def test_a_slow_discard_is_silent_until_programs_wait_behind_it(trimmed: Watched
     ]
     wait_for(lambda: _mails(trimmed), "a mail that names the discard", MAIL_SECONDS)
     text = " ".join(_mails(trimmed)[0].split())
-    assert "the disk discards" in text, text
+    # Between two of its requests the poll may not see what discards.
+    assert "fstrim discards" in text or "the disk discards" in text, text
     assert "fstrim" in text, text
     assert "which discards" in text, text
     assert "shop-" in text, text
