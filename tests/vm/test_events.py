@@ -492,9 +492,12 @@ def test_a_reboot_reports_what_happened_before_it_and_repeats_nothing(watched: W
     after = [m for m in watched.mail.mails if m["Message-ID"] not in {*told, mail["Message-ID"]}]
     # The kernel leaves the member that failed out of the array once more when it assembles it.
     known = [*_about(watched, "scratched"), *_about(watched, "mirror-second")]
-    # That the mirror is whole again is news; how long the service ran before decides when it is.
-    others = [m for m in after if m not in known and "REBUILT" not in m["Subject"]]
+    # What has ended is news, once; how long the service ran before decides when it is.
+    is_end = re.compile(r"\[OK\]|.* REBUILT: ").match
+    others = [m for m in after if m not in known and not is_end(m["Subject"])]
     assert [m["Subject"] + text_of(m) for m in others] == []
+    ended = [mail["X-Iowarden-Incident"] for mail in watched.mail.saying("[OK]")]
+    assert len(ended) == len({*ended})
 
 
 def test_nothing_else_was_mailed(watched: Watched) -> None:
