@@ -57,8 +57,8 @@ def _pools(answer: Tree) -> Iterator[str]:
                 yield f"\t{heading}"
                 yield from _devices(devices, 1)
         errors = int(pool["error_count"])
-        told = f"{errors} data errors, use '-v' for a list" if errors else "No known data errors"
-        yield f"errors: {told}"
+        summary = f"{errors} data errors, use '-v' for a list" if errors else "No known data errors"
+        yield f"errors: {summary}"
 
 
 _HEADINGS = {

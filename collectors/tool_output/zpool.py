@@ -59,8 +59,6 @@ _DEGRADED = (
     " lose data: back up first what matters."
 )
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
-ALL_HEALTHY = "zpool status -x"
-"""The command that shows no pool if all are well."""
 _ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*(?:zfs-\S+\s*)*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
@@ -70,16 +68,16 @@ def parse_zpool(text: str) -> Parsed:
     events = parse_events(text)
     if events is None:
         return _parse_pools(text)
-    told = Parsed(Tool.ZPOOL)
+    pools = Parsed(Tool.ZPOOL)
     if _POOL.search(events.rest) or _TABLE.search(events.rest):
-        told = _parse_pools(events.rest)
-    unparsed = (*told.unparsed, *events.unparsed)
-    if not events.count and not unparsed and not told.objects:
+        pools = _parse_pools(events.rest)
+    unparsed = (*pools.unparsed, *events.unparsed)
+    if not events.count and not unparsed and not pools.objects:
         unparsed = (UnparsedLine("'zpool events' lists no event: nothing was judged"),)
     return replace(
-        told,
-        findings=(*told.findings, *events.findings),
-        outputs=(*told.outputs, "zpool events"),
+        pools,
+        findings=(*pools.findings, *events.findings),
+        outputs=(*pools.outputs, "zpool events"),
         unparsed=unparsed,
     )
 
@@ -131,7 +129,7 @@ def _parse_pools(text: str) -> Parsed:
     if listed is not None and not objects:
         return listed
     if not objects and not unread and _ALL_HEALTHY.search(text):  # 'zpool status -x'
-        return Parsed(Tool.ZPOOL, outputs=(ALL_HEALTHY,))
+        return Parsed(Tool.ZPOOL, outputs=("zpool status -x",))
     return Parsed(
         Tool.ZPOOL,
         objects=tuple(objects),

@@ -121,10 +121,10 @@ class Dialogue:
             )
         else:
             print_line("No mail server answers at localhost:25. Name a mail server (SMTP relay).")
-        kept = str(self._mail.get("server") or "")
-        if kept and (port := self._mail.get("port")):
-            kept = f"[{kept}]:{port}" if ":" in kept else f"{kept}:{port}"
-        shown = kept or ("localhost" if self._local else "")
+        configured = str(self._mail.get("server") or "")
+        if configured and (port := self._mail.get("port")):
+            configured = f"[{configured}]:{port}" if ":" in configured else f"{configured}:{port}"
+        shown = configured or ("localhost" if self._local else "")
         server, port = _answer("Mail server, or server:port", shown, server_and_port)
         self._note(mail_server=server, mail_port=port)
         if self._is_own:  # it is used without both
@@ -137,20 +137,20 @@ class Dialogue:
         self._note(mail_to=_answer("Recipients, separated by blanks", shown, addresses))
 
     def _prompt_encryption(self) -> None:
-        kept = self._mail.get("tls")
+        configured = self._mail.get("tls")
         mode = _answer(
             "Encryption: auto (verified), starttls, tls, opportunistic, none",
-            str(kept or "auto"),
+            str(configured or "auto"),
             lambda text: valid("mail.tls", text),
         )
-        self._note(mail_tls=None if mode == "auto" and not kept else mode)
+        self._note(mail_tls=None if mode == "auto" and not configured else mode)
 
     def _prompt_login(self) -> None:
-        kept = str(self._mail.get("user") or "")
-        user = _answer("User name at that server ('-' for no log-in)", kept or "-", _user)
+        configured = str(self._mail.get("user") or "")
+        user = _answer("User name at that server ('-' for no log-in)", configured or "-", _user)
         path = None
         if user:
-            path = self._typed_password(has_former=user == kept and self._has_password)
+            path = self._typed_password(has_former=user == configured and self._has_password)
         self._note(mail_user=user, mail_password_file=path or self.given.mail_password_file)
         if not user:
             self._forget(self.given.mail_password_file)

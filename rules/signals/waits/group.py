@@ -558,13 +558,13 @@ def _processes_elsewhere(
     leaves: frozenset[str], waits: Mapping[str, list[Wait]], topology: Topology
 ) -> frozenset[int]:
     """Return the processes that wait for other disks than these, and for none of these."""
-    here: set[int] = set()
-    elsewhere: set[int] = set()
+    waiting_here: set[int] = set()
+    waiting_elsewhere: set[int] = set()
     for name, of_device in waits.items():
         is_other = leaves.isdisjoint(device_facts.leaves(name, topology))
-        found = elsewhere if is_other else here
-        found.update(wait.task.process or wait.task.pid for wait in of_device)
-    return frozenset(elsewhere - here)
+        processes = waiting_elsewhere if is_other else waiting_here
+        processes.update(wait.task.process or wait.task.pid for wait in of_device)
+    return frozenset(waiting_elsewhere - waiting_here)
 
 
 def _queued_bytes(view: View) -> float | None:
