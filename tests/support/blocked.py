@@ -131,6 +131,21 @@ class Blocked:
         """By directory of a control group and number of a device."""
         self.add_disk("sda")
 
+    def add_map(self, *paths: str) -> None:
+        """Stack a multipath map, dm-0, on these disks, which are paths to one LUN."""
+        base = "/sys/block"
+        files: dict[str, str | bytes | None] = {
+            f"{base}/dm-0/dev": "253:0\n",
+            f"{base}/dm-0/dm/uuid": "mpath-3600a\n",
+            f"{base}/dm-0/dm/name": "mpatha\n",
+            f"{base}/dm-0/dm/suspended": "0\n",
+            f"{base}/dm-0/size": "1953525168\n",
+        }
+        for path in paths:
+            files |= {f"{base}/dm-0/slaves/{path}": None, f"{base}/{path}/holders/dm-0": None}
+        self.machine.memory.write(files)
+        self.disks["dm-0"] = Counters()
+
     def add_disk(self, name: str, **files: str) -> None:
         """Plug a disk in; `files` are further ones of its directory, by name with '_' for '/'."""
         base, number = f"/sys/block/{name}", len(self.disks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.blocked import SP_PC, Blocked, Counters, task
+from support.blocked import SP_PC, Blocked, task
 
 from iowarden.rules.signals.discards import Discarder
 from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
@@ -56,18 +56,7 @@ def paths() -> Blocked:
     """Return a host with a LUN that has two paths."""
     host = Blocked()
     host.add_disk("sdb")
-    base = "/sys/block"
-    files: dict[str, str | bytes | None] = {
-        f"{base}/dm-0/dev": "253:0\n",
-        f"{base}/dm-0/dm/uuid": "mpath-3600a\n",
-        f"{base}/dm-0/dm/name": "mpatha\n",
-        f"{base}/dm-0/dm/suspended": "0\n",
-        f"{base}/dm-0/size": "1953525168\n",
-    }
-    for path in ("sda", "sdb"):
-        files |= {f"{base}/dm-0/slaves/{path}": None, f"{base}/{path}/holders/dm-0": None}
-    host.machine.memory.write(files)
-    host.disks["dm-0"] = Counters()
+    host.add_map("sda", "sdb")
     host.pass_seconds(3)
     return host
 

@@ -150,18 +150,7 @@ def test_a_map_of_paths_discards_for_as_long_as_its_disk_may() -> None:
     """fstrim on a LUN with two paths: 100 s, and neither path nor map hangs."""
     host = Blocked()
     host.add_disk("sdb")
-    base = "/sys/block"
-    files: dict[str, str | bytes | None] = {
-        f"{base}/dm-0/dev": "253:0\n",
-        f"{base}/dm-0/dm/uuid": "mpath-3600a\n",
-        f"{base}/dm-0/dm/name": "mpatha\n",
-        f"{base}/dm-0/dm/suspended": "0\n",
-        f"{base}/dm-0/size": "1953525168\n",
-    }
-    for path in ("sda", "sdb"):
-        files |= {f"{base}/dm-0/slaves/{path}": None, f"{base}/{path}/holders/dm-0": None}
-    host.machine.memory.write(files)
-    host.disks["dm-0"] = type(host.disks["sda"])()
+    host.add_map("sda", "sdb")
     host.pass_seconds(60, [], sda=4_000_000, sdb=4_000_000)
     host.disks["sda"].in_flight = host.disks["dm-0"].in_flight = 1
     stack = ("submit_bio_wait", "blkdev_issue_discard", "ext4_trim_fs", "ext4_ioctl")

@@ -91,6 +91,22 @@ def test_an_array_that_was_whole_again_is_short_of_the_disk_that_it_loses_now(
     assert cause(degraded, marked_faulty("disk a", 900.0), other) == expected
 
 
+def test_a_disk_that_was_replaced_did_not_fail_for_the_reason_of_its_spare() -> None:
+    """Each was lost for itself, 100 s apart: they are not joined by the array that lost both."""
+    lost = replace(
+        marked_faulty("disk a", 900.0),
+        name="scsi_removed",
+        labels=(
+            ("alertname", "scsi_removed"), ("condition", "device_unavailable"),
+            ("severity", "critical"), ("subject", "disk a"),
+        ),
+    )  # fmt: skip
+    gone = alert("DeviceRemoved", "disk b", since=1000.0)
+    degraded = alert("MdDegraded", "device md0", since=1000.0)
+    assert cause(degraded, lost, gone) == "disk b"
+    assert not cause(lost, degraded, gone)
+
+
 def test_an_array_is_short_of_the_disk_that_has_failed_until_now() -> None:
     """Its lines go on for 100 s until the array gives it up, as it does another one meanwhile."""
     failing = replace(marked_faulty("disk a", 900.0), last_seconds=990.0)
