@@ -51,12 +51,13 @@ test test-system: NEEDED := run test
 GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) $$(ls -d *.egg-info 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm vm-image deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
+.PHONY: help run env test test-system fuzz test-fleet lint format bench example docs golden test-bare test-vm vm-image deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
 	@echo "make test         run the quick tests, before each commit"
 	@echo "make test-system  run the long tests: kill sweeps, random tests with ten times the examples"
+	@echo "make fuzz         run the random tests with other examples each time; SEED=number repeats them"
 	@echo "make lint         check style, types and layers: ruff, mypy --strict, layering test"
 	@echo "make format       format the code and apply ruff's fixes"
 	@echo "make test-bare    test 'make run', 'make install' and a tenth of the tests in a minimal system; SUITE=bookworm"
@@ -133,6 +134,12 @@ test test-system: env build/tools/promtool build/tools/amtool build/tools/promet
 	@packaging/install-system-packages test
 	$(call step,7,tests)
 	@time $(PYTEST) $(if $(filter test-system,$@),--system) tests
+
+# The two above try the same examples each time: what fails there is the change's. This searches on.
+fuzz: SEED := $(shell date +%s)
+fuzz: env
+	@echo "SEED=$(SEED)"
+	$(PYTEST) --system --hypothesis-seed=$(SEED) -m hypothesis tests
 
 bench: env
 	$(BIN)/python tests/bench/bench.py

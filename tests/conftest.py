@@ -51,7 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say how many examples are tried, before the tests ask for it."""
-    tiers.load(system=config.getoption("--system"))
+    # Hypothesis' own option, which 'make fuzz' gives.
+    fresh = config.getoption("--hypothesis-seed") is not None
+    tiers.load(system=config.getoption("--system"), fresh=fresh)
 
 
 # Last: hypothesis marks its own tests in the same hook.

@@ -21,7 +21,9 @@ _BANNER = lazy_pattern(r"(?:dumpe2fs|tune2fs) \d\S{0,40}(?: \(.*\))?")
 _LIST = lazy_pattern(r"(?:Bad blocks: )?\d{1,20}(?:,? \d{1,20})*,?")
 _FIELD = lazy_pattern(r"(?P<name>[A-Z][\w #/()-]{2,40}): *(?P<value>.*)")
 """A field of the superblock; only those of `_ERRORS` are about faults."""
-_ERRORS = ("Filesystem state", "FS Error count", "Last error time")
+_STATE = "Filesystem state"
+"""In each output with '-h'; the banner is on stderr and so in no file."""
+_ERRORS = (_STATE, "FS Error count", "Last error time")
 _MAX_RANGES = 12
 
 
@@ -46,7 +48,7 @@ def parse_dumpe2fs(text: str) -> Parsed:
     health = ComponentHealth.ATTENTION if blocks else ComponentHealth.OK
     findings: tuple[Finding, ...] = (_finding(sorted(set(blocks))),) if blocks else ()
     findings += _errors(fields)
-    known = bool(blocks) or (has_banner and not unread)
+    known = bool(blocks) or _STATE in fields or (has_banner and not unread)
     objects = (
         TextObject("filesystem", "bad blocks", "", health, counts={"blocks": len(set(blocks))}),
     )

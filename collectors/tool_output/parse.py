@@ -107,7 +107,7 @@ def parse(
         except ParseError as error:
             return Parsed(kind, unparsed=(UnparsedLine(str(error)),))
     if kind in _OTHERS:
-        return _without_empty_verdict(_OTHERS[kind](text))
+        return _with_reason(_without_empty_verdict(_OTHERS[kind](text)), text)
     if kind is Tool.CLI64:
         return parse_areca(text, log=log)
     return parse_controllers(text, kind, log=log, commands=typed)
@@ -119,6 +119,15 @@ def _without_empty_verdict(parsed_text: Parsed) -> Parsed:
     if parsed_text.kind is not Tool.MDSTAT or any(judged) or not parsed_text.outputs:
         return parsed_text
     reason = f"'{', '.join(parsed_text.outputs)}' lists no array: nothing was judged"
+    return replace(parsed_text, unparsed=(UnparsedLine(reason),))
+
+
+def _with_reason(parsed_text: Parsed, text: str) -> Parsed:
+    """Return the result; a text in which nothing was recognised is reported, never silent."""
+    judged = (parsed_text.arrays, parsed_text.objects, parsed_text.findings, parsed_text.unparsed)
+    if parsed_text.outputs or any(judged) or not text.strip():
+        return parsed_text
+    reason = f"{parsed_text.kind}: nothing in the text is of a known output"
     return replace(parsed_text, unparsed=(UnparsedLine(reason),))
 
 

@@ -13,15 +13,22 @@ SYSTEM_STRENGTH: Final = 10
 _DEFAULT_EXAMPLES: Final = 100
 
 
-def load(*, system: bool) -> None:
+def load(*, system: bool, fresh: bool) -> None:
     """Set how many examples hypothesis tries; before any test is imported.
+
+    They are the same each time, so that a failure is of the change before it; `fresh`: others each
+    time ('make fuzz'), which is the search for what no change brought.
 
     No test here judges time: on a busy machine an example may take as long as it likes. A failing
     example is printed, not kept: the tests also run where the source tree cannot be written.
     """
     strength = SYSTEM_STRENGTH if system else 1
     settings.register_profile(
-        "iowarden", deadline=None, database=None, max_examples=_DEFAULT_EXAMPLES * strength
+        "iowarden",
+        deadline=None,
+        database=None,
+        derandomize=not fresh,
+        max_examples=_DEFAULT_EXAMPLES * strength,
     )
     settings.load_profile("iowarden")
 

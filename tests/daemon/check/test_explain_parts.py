@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from support.explained import read
 
+from iowarden.collectors.parsed_text import Tool
+from iowarden.collectors.tool_output.parse import parse
+
 BANNER = "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)\n\n"
 PASSED = "SMART overall-health self-assessment test result: PASSED\n\n"
 NO_ERRORS = "SMART Error Log Version: 1\nNo Errors Logged\n\n"
@@ -88,6 +91,9 @@ Block size:               4096
 def test_errors_that_the_kernel_recorded_in_a_superblock_are_told() -> None:
     """'dumpe2fs -h': as severe as the line that the kernel prints of them at each mount."""
     assert read(SUPERBLOCK.format("clean")).status == 0
+    # The banner is on stderr: a file has none of it.
+    without_banner = parse(SUPERBLOCK.format("clean").partition("\n")[2], Tool.DUMPE2FS)
+    assert (without_banner.outputs, without_banner.unparsed) == (("dumpe2fs -h",), ())
     counted = SUPERBLOCK.format("clean") + "FS Error count:           3\n"
     for text in (SUPERBLOCK.format("clean with errors"), counted):
         explained = read(text)

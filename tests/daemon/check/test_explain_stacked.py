@@ -419,6 +419,14 @@ def tool_of(name: str) -> Tool:
     return Tool(name.partition(",")[0])
 
 
+@pytest.mark.parametrize("tool", sorted(Tool))
+@pytest.mark.parametrize("text", ["A00:", "name: value", "Label", "a=b", "-", "0", "[]", "{}"])
+def test_a_text_of_another_kind_has_its_reason(tool: Tool, text: str) -> None:
+    """One line that looks like a field or a number of any tool: never an empty answer."""
+    found = parse(text, tool)
+    assert found.unparsed or found.refusals or found.outputs, tool
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_any_text_is_read_or_has_its_reason(name: str) -> None:
     """A text truncated anywhere, a word replaced anywhere, any text at all: no exception."""
