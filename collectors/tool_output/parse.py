@@ -123,7 +123,7 @@ def _without_empty_verdict(parsed_text: Parsed) -> Parsed:
 
 
 def _with_reason(parsed_text: Parsed, text: str) -> Parsed:
-    """Return the result; a text in which nothing was recognised is reported, never silent."""
+    """Return the result; a text in which nothing is of a known output is reported, never silent."""
     judged = (parsed_text.arrays, parsed_text.objects, parsed_text.findings, parsed_text.unparsed)
     if parsed_text.outputs or any(judged) or not text.strip():
         return parsed_text

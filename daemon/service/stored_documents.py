@@ -137,7 +137,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " count urgent redundancy usual baseline",
+            " count urgent is_cause_unknown redundancy usual baseline",
             program="since_seconds absent_seconds cleared_seconds unsilenced_seconds last_seconds"
             " joined_seconds unknown_seconds",
         ),

@@ -14,6 +14,8 @@ from iowarden.rules.faults import WINDOWED, Fault
 from iowarden.rules.incidents import causes, fault_records
 from iowarden.rules.incidents.model import (
     BASELINE,
+    CAUSE_FOUND,
+    CAUSE_KNOWN,
     ESCALATE_WHEN_DOUBLED,
     LASTED_SECONDS,
     URGENT,
@@ -23,7 +25,7 @@ from iowarden.rules.incidents.model import (
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Labels
     from iowarden.rules.incidents.causes import Key
@@ -91,9 +93,26 @@ def refreshed(
         recurrences=incident.recurrences + came_back,
         # It only rises while the incident is open; after a resolved mail it is the current one.
         severity=fresh if begins and was_reported_over else max(incident.severity, fresh),
-        details=() if begins else incident.details,
+        details=() if begins else _with_cause(incident, active),
         last_mail=last_mail,
     )
+
+
+def _with_cause(incident: Incident, active: Sequence[IncidentMember]) -> tuple[str, ...]:
+    """Return the details of an incident: once with the cause that its last mail did not know.
+
+    Not if another alert is the cause: that is an update by itself.
+    """
+    mail, details = incident.last_mail, incident.details
+    is_told = any(detail.startswith(CAUSE_FOUND) for detail in details)
+    if mail is None or is_told or not all(member.what.symptom for member in active):
+        return details
+    unexplained = {m.key for m in incident.members if m.is_cause_unknown}
+    for member in active:
+        was_mailed = member.since_seconds <= mail.seconds and not member.silenced
+        if was_mailed and member.key in unexplained and not member.is_cause_unknown:
+            return (*details, f"{CAUSE_FOUND}{member.summary}")
+    return details
 
 
 def _changed(
@@ -256,6 +275,7 @@ def _member(
         joined_seconds=now if before is None or again else before.joined_seconds,
         unknown_seconds=alert.unknown_seconds,
         urgent=_urgency(alert, None if again else before),
+        is_cause_unknown=alert.annotation(CAUSE_KNOWN).strip() == "false",
         redundancy=redundancy,
         baseline=alert.annotation(BASELINE) == "true",
     )

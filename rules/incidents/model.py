@@ -33,8 +33,12 @@ FILE_SYSTEM, HARMED = "file system", "programs are blocked"
 """Details of a fault."""
 AFFECTED_FILES = "affected files"
 """A detail of an incident."""
+CAUSE_FOUND = "cause found: "
+"""Beginning of a detail of an incident: the summary with the cause that was not known."""
 BASELINE = "baseline"
 """Annotation of alerts on baseline values, as iowarden first read them: 'true'."""
+CAUSE_KNOWN = "cause_known"
+"""Annotation of alerts that name their cause: 'false' while it is not known, else 'true'."""
 ESCALATE_WHEN_DOUBLED = "escalate_when_doubled"
 """Annotation of alerts that are re-notified when their known value has doubled: 'true'."""
 LASTED_SECONDS = "lasted_seconds"
@@ -92,6 +96,8 @@ class IncidentMember(life.Remembered):
     """Since when its data has been unavailable."""
     urgent: str = ""
     """As the annotation URGENT."""
+    is_cause_unknown: bool = False
+    """Whether it names its cause once that is known, and it is not: the annotation CAUSE_KNOWN."""
     redundancy: str | None = ""
     """The alert's annotation REDUNDANCY when it was last known; None: not determined."""
     usual: str = ""
@@ -301,7 +307,7 @@ class Incident:
     advised: tuple[str, ...] = ()
     """Names of the alerts whose advice has been mailed."""
     details: tuple[str, ...] = ()
-    """Further details: affected files, that a disk returned."""
+    """Further details: affected files, that a disk returned, the cause that was not known."""
     awaits_initial_report: bool = False
     """Whether the initial report is its first mail: it began with lasting problems only."""
     first_state: int = 1

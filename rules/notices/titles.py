@@ -18,6 +18,7 @@ from iowarden.rules.faults import (
     Fault,
     Layer,
 )
+from iowarden.rules.incidents.model import CAUSE_FOUND
 from iowarden.rules.notice import ENDS, Reason
 from iowarden.rules.notices.mail import disk, order
 from iowarden.rules.topology.device_identity import ADAPTER
@@ -64,7 +65,7 @@ def _summary(
         return "no alert is left", None
     worst, incident = members[0], due.incident
     if due.is_only_known_better:
-        return due.details[-1], None
+        return due.details[-1].removeprefix(CAUSE_FOUND), None
     if reason in ENDS:  # of the last occurrence, if there were several
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]

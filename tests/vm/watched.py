@@ -26,6 +26,9 @@ with open("/dev/kmsg", "w", buffering=1) as log:
 """
 """More than the kernel's ring holds. Source: kernel/printk, CONFIG_LOG_BUF_SHIFT (17 in Debian)."""
 
+_SHOWN_CHARACTERS = 1200
+"""Of each mail: its first section."""
+
 RUNNING: list[Watched] = []
 """The service that is watched now, for `seen`."""
 
@@ -112,22 +115,28 @@ class Watched:
 
 
 def seen() -> str:
-    """Return what the services that run now say of themselves: why a test of theirs failed."""
+    """Return what the services that run now say of themselves: why a test of theirs failed.
+
+    The mails last: of long outputs the ends are kept.
+    """
     scrape = "curl --silent --max-time 20 http://127.0.0.1:9748/metrics"
     commands = (
-        "iowarden status 2>&1 | tail -n 60",
-        "journalctl --quiet --no-pager --unit=iowarden --lines=40",
         f"{scrape} | grep -E '^iowarden_(writeback|tasks|loop|notifications|device_hang)'",
+        "journalctl --quiet --no-pager --unit=iowarden --lines=40",
+        "iowarden status 2>&1 | tail -n 60",
     )
     texts = []
     for watched in RUNNING:
-        texts += [f"mail of {mail['Date']}: {mail['Subject']}" for mail in watched.mail.mails]
         for command in commands:
             try:
                 answer = watched.vm.start(command).wait(60)
                 texts.append(f"$ {command}\n{answer.stdout}{answer.stderr}")
             except (TimeoutError, EndedError) as error:
                 texts.append(str(error))
+        texts += [
+            f"mail of {mail['Date']}: {mail['Subject']}\n{text_of(mail)[:_SHOWN_CHARACTERS]}"
+            for mail in watched.mail.mails
+        ]
     return "\n".join(texts)
 
 

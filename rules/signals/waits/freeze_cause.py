@@ -362,10 +362,11 @@ def _swaps_for_limit(task: BlockedTask, facts: DeviceFacts) -> bool:
 def _may_swap_for(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
     """Whether a program in a page fault waits because its group is at a limit of memory.
 
-    A group that reads files is at its limit all the time, and no program waits for that.
+    A group that reads files is at its limit all the time, and no program waits for that: the stack
+    shows that it is swapped memory, or, where it is not known, that it is all the time.
     """
-    is_own_storm = facts.is_swap_storm and facts.has_memory_left and is_fault(task)
-    return is_own_storm and not limit.device and bool(limit.reached)
+    swaps = is_fault(task) and (facts.is_swap_storm or waits_in(task, _SWAP))
+    return swaps and facts.has_memory_left and not limit.device and bool(limit.reached)
 
 
 def is_delayed_for_latency(task: BlockedTask) -> bool:

@@ -11,7 +11,7 @@ from support.blocked import FAULT, Blocked, task
 from support.kmsg import Kernel
 from support.live import Live, text, watched
 
-from iowarden.collectors.procfs.tasks import BlockedTasks, to_json
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.rules.notices.who_waits import limit_sentences
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
 
 SWAPPED = ("io_schedule", "folio_wait_bit_common", "do_swap_page")
 MAPPED = ("io_schedule", "folio_wait_bit_common", "filemap_fault", "__do_fault")
+RECLAIMED = ("io_schedule", "rq_qos_wait", "swap_writepage", "shrink_folio_list")
 
 
 def storm(
@@ -220,6 +221,45 @@ def test_programs_that_swap_at_a_limit_of_their_own_are_told_its_file_and_value(
     assert host.cause("") == cause
     sentence = f"limit of tables.slice: '{200 << 20}' in {group}/{limit}"
     assert limit_sentences(host.limits("")) == [sentence] * (cause == "own memory limit")
+
+
+@pytest.mark.parametrize(
+    ("stack", "cause"),
+    [(SWAPPED, "own memory limit"), (RECLAIMED, "own memory limit"), (MAPPED, "unknown")],
+)
+def test_programs_whose_first_long_fault_is_in_a_group_at_its_limit_are_told_it(
+    stack: tuple[str, ...], cause: str
+) -> None:
+    """Two programs wait for one page each before it is a swap storm: their stacks tell for what."""
+    host = Blocked()
+    host.machine.memory.write(
+        {
+            "/sys/fs/cgroup/cgroup.controllers": "io memory\n",
+            f"{SLICE}/memory.max": f"{200 << 20}\n",
+            f"{SLICE}/memory.current": f"{199 << 20}\n",
+        }
+    )
+    host.available_kib = 6_000_000
+    host.pass_seconds(60, [])
+    host.pass_seconds(14, faults(stack))
+    assert len(host.mails()) == 1
+    assert host.cause("") == cause
+
+
+def faults(stack: tuple[str, ...]) -> list[BlockedTask]:
+    """Return two programs of a slice, each in one page fault."""
+    return [
+        task(
+            number,
+            system_call=FAULT,
+            waits_at="",
+            file="",
+            counters=(),
+            stack=stack,
+            groups=("0::/tables.slice",),
+        )
+        for number in range(2)
+    ]
 
 
 @pytest.mark.parametrize("programs", [1, 2, 3])
@@ -380,8 +420,39 @@ def storm_mails(tmp_path: Path, group: str, *kernel_lines: str) -> list[EmailMes
         return host.wait(70)
 
 
-def swapping(second: int, uptime: float, group: str = "/system.slice") -> dict[str, str]:
-    """Return the files of a second in which programs wait for their own pages."""
+def test_the_cause_that_the_first_mail_did_not_know_is_mailed_once_it_is_known(
+    tmp_path: Path,
+) -> None:
+    """Without readable stacks two programs in a fault show nothing; after 30 s a storm does.
+
+    What is measured is not new each time: one mail says it.
+    """
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    Kernel(live).says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
+    with watched(tmp_path, live) as host:
+        for second in range(14):
+            live.change(swapping(second, live.uptime(), stack=(), switches=0))
+        for second in range(14, 240):
+            live.change(swapping(second, live.uptime(), stack=()))
+        first, second_mail = host.wait(5)
+    assert "cause not known" in str(first["Subject"])
+    assert "programs blocked: memory is swapped all the time" in str(second_mail["Subject"])
+    assert first["X-Iowarden-Incident"] == second_mail["X-Iowarden-Incident"]
+
+
+def swapping(
+    second: int,
+    uptime: float,
+    group: str = "/system.slice",
+    *,
+    stack: tuple[str, ...] = SWAPPED,
+    switches: int = 50,
+) -> dict[str, str]:
+    """Return the files of a second in which programs wait for their own pages.
+
+    `switches`: how often each waits anew in a second; 0: it waits for one page all the time.
+    """
     tasks = [
         task(
             number,
@@ -389,8 +460,8 @@ def swapping(second: int, uptime: float, group: str = "/system.slice") -> dict[s
             waits_at="",
             file="",
             counters=(),
-            voluntary_switches=second * 50,
-            stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+            voluntary_switches=second * switches,
+            stack=stack,
             groups=(f"0::{group}",),
         )
         for number in range(6)
