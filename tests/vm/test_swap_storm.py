@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 MAIL_SECONDS = 300.0
 """The machine that emulates the guest may have other work meanwhile."""
+GROWN_BYTES = 80 * MEBIBYTE
+"""What is swapped when most of their pages are touched."""
 PROGRAMS = 8
 """Enough that at each poll one of them waits."""
 _PROGRAM = """
 import mmap, os, random, time
 open("/proc/self/oom_score_adj", "w").write("900")
-size = 80 << 20
+size = 40 << 20
 memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 touched = 0
 while os.path.exists("/run/writing"):
@@ -34,16 +36,15 @@ while os.path.exists("/run/writing"):
 
 @pytest.fixture
 def swapping(watched: Watched) -> Iterator[Watched]:
-    """Eight programs of up to 90 MiB each in 225 MiB together, which swap to a disk of 2 MiB/s.
+    """Eight programs of up to 50 MiB each in 225 MiB together, which swap to a disk of 2 MiB/s.
 
-    They grow for minutes and sleep between their pages, so that it is the disk they wait for and
-    not the emulated processor: one that computes would end the time in which all wait. They are in
-    a control group, whose pressure is theirs alone: the service itself is busy as well.
+    It is fast until they have grown. They sleep between their pages, so that it is the disk they
+    wait for and not the emulated processor: one that computes would end the time in which all wait.
+    They are in a control group, whose pressure is theirs alone: the service itself is busy as well.
     """
     vm = watched.vm
     vm.run("cd /mnt/slow; fallocate -l 600M swap; chmod 600 swap; mkswap -q swap; swapon swap")
     vm.run("cat >/run/table.py", _PROGRAM.encode())
-    vm.throttle("slow", total=2 * MEBIBYTE)
     vm.run("touch /run/writing")
     vm.run("systemctl set-property --runtime tables.slice MemoryMax=225M CPUWeight=10")
     started = [
@@ -53,6 +54,9 @@ def swapping(watched: Watched) -> Iterator[Watched]:
         )
         for number in range(PROGRAMS)
     ]
+    swapped = "cat /sys/fs/cgroup/tables.slice/memory.swap.current"
+    wait_for(lambda: int(vm.run(swapped)) > GROWN_BYTES, "programs that have grown", MAIL_SECONDS)
+    vm.throttle("slow", total=2 * MEBIBYTE)
     yield watched
     vm.throttle("slow")
     vm.run("rm -f /run/writing; systemctl stop tables.slice", timeout_seconds=300)

@@ -258,6 +258,9 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     harms, sustained = found.harms, found.many.sustained(now)
     began = min((wait.not_before_seconds for own in waits.values() for wait in own), default=now)
     latest = device_facts.next_guards(state.latest_guards, found.causes, began, view)
+    # Many short waits are a freeze from the first poll on that shows who waits, and so why.
+    known = {**state.causes, **found.causes}
+    sustained = {name: seconds for name, seconds in sustained.items() if name in known}
     devices = {}
     for name in {*harms, *state.devices, *sustained}:
         of_device, disks = harms.get(name, Harm()), found.disks.get(name, ())
@@ -277,7 +280,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         )
         if after != NO_FREEZES:
             devices[name] = after
-    known, of_causes = {**state.causes, **found.causes}, {**state.disks, **found.disks}
+    of_causes = {**state.disks, **found.disks}
     limits = {**state.limits, **found.limits}
     max_queued = {**state.max_queued, **found.queued}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in found.causes}}
