@@ -146,6 +146,21 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     assert host.cause("") == "swap storm"
 
 
+def test_a_swap_storm_has_its_cause_though_nobody_waits_at_the_poll_a_minute_later() -> None:
+    """At four of five polls programs fault; it is a minute old between two of their faults."""
+    host = Blocked()
+    line = "avg10=60.00 avg60=9.00 avg300=1.00 total=1\n"
+    host.machine.memory.write({"/proc/pressure/memory": f"some {line}full {line}"})
+    host.pass_seconds(60, [])
+    storm(host, 60)
+    for _ in range(5):
+        host.swapped += 5_000
+        host.pass_second([])
+    while not host.mails():
+        storm(host, 1)
+    assert "memory is swapped all the time" in host.summary("Freeze")
+
+
 SLICE = "/sys/fs/cgroup/tables.slice"
 
 
