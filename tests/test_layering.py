@@ -315,6 +315,7 @@ rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
 rules.signals.guards: signals.activity signals.signal smart
 rules.signals.discards: signals.activity signals.guards
+rules.signals.storage_call: signals.guards
 rules.faults: conditions
 rules.tuning: conditions
 rules.rulefile: promql scrape_labels yaml_nodes
@@ -324,8 +325,9 @@ rules.alerting: promql rulefile severity yaml_nodes
 rules.io_usage: conditions faults
 rules.topology: faults smart
 rules.incidents: alerting faults matcher notice severity topology
-rules.signals.device: signals.baseline signals.discards signals.guards signals.in_flight
-    signals.increase signals.leaves signals.queue signals.signal signals.sustained topology
+rules.signals.device: signals.activity signals.baseline signals.discards signals.guards
+    signals.in_flight signals.increase signals.leaves signals.queue signals.signal
+    signals.storage_call signals.sustained topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
@@ -333,11 +335,11 @@ rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
     signals.signal
 rules.signals.waits: signals.activity signals.device signals.discards signals.guards signals.queue
-    signals.signal signals.writeback
+    signals.signal signals.storage_call signals.writeback
 rules.events: advice alerting conditions faults incidents notice severity topology
     yaml_nodes
-rules.notices: advice alerting faults incidents notice promql severity signals.waits
-    topology
+rules.notices: advice alerting faults incidents notice promql severity signals.storage_call
+    signals.waits topology
 rules.manual: advice events promql rulefile severity topology
 rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves

@@ -13,9 +13,9 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.collectors.procfs.process_io import unit_of
 from iowarden.collectors.quantity import duration, percentage, size
+from iowarden.rules.signals.storage_call import waits_for_lock
 from iowarden.rules.signals.waits.freezes import rhythm
 from iowarden.rules.signals.waits.harm import followed
-from iowarden.rules.signals.waits.storage_call import waits_for_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -128,6 +128,17 @@ def leaves_below(topology: Topology, name: str) -> frozenset[str]:
     return frozenset(n for n in members(topology, name) if topology.devices[n].leaf)
 
 
+def stack_below(topology: Topology, name: str) -> frozenset[str]:
+    """Return the devices of a file system by its device's or partition's name, and those below.
+
+    A btrfs is on all of its devices, and the mount table names one. Empty: there is no such device.
+    """
+    system = topology.btrfs.get(topology.kernel_name(name))
+    wholes = map(topology.whole, (name,) if system is None else system.devices)
+    found = (members(topology, whole.name) for whole in wholes if whole is not None)
+    return frozenset().union(*found)
+
+
 def members(topology: Topology, name: str) -> frozenset[str]:
     """Return a device and all devices below it."""
     found: set[str] = set()

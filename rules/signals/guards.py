@@ -16,7 +16,7 @@ from iowarden.rules.signals.activity import leaves_below
 from iowarden.rules.smart.plausibility import virtual_device
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.scsi import ScsiTopology
@@ -198,22 +198,6 @@ def is_command(task: BlockedTask) -> bool:
     return ioctl_request(task) in _COMMANDS or any(
         name.startswith(_COMMAND_FUNCTIONS) for name in (task.wait_channel, *task.stack)
     )
-
-
-def by_leaf(
-    tasks: Iterable[BlockedTask], topology: Topology
-) -> tuple[dict[str, list[BlockedTask]], list[BlockedTask]]:
-    """Return tasks by the leaf devices below that for which they wait, and those without one."""
-    waiting: dict[str, list[BlockedTask]] = {}
-    placeless = []
-    for task in tasks:
-        device = topology.whole(task.waits_at) if task.waits_at else None
-        if device is None:
-            placeless.append(task)
-        else:
-            for leaf in leaves_below(topology, device.name):
-                waiting.setdefault(leaf, []).append(task)
-    return waiting, placeless
 
 
 def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> frozenset[str]:

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
 
@@ -77,12 +77,11 @@ def step(
     blocks: Mapping[str, BlockIo],
     names: Iterable[str],
     leaked: Mapping[str, int] | None = None,
-    *,
-    is_start: bool = False,
+    first: Collection[str] = (),
 ) -> dict[str, Counted]:
     """Return the state after a sample. `leaked`: stored number per device, for the first sample.
 
-    `is_start`: it is the first sample of all devices.
+    `first`: devices for which it is the first sample of all, and which are not known from before.
 
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
@@ -100,7 +99,9 @@ def step(
             continue
         before, total = state.get(name), block.completed_total
         if before is None or total < before.total:
-            before = _began(now, block, (leaked or {}).get(name, 0))._replace(is_first=is_start)
+            before = _began(now, block, (leaked or {}).get(name, 0))._replace(
+                is_first=name in first
+            )
         elif not before.floor or now < before.at_seconds:
             before = _began(now, block, before.leaked)
         elif total != before.total:
@@ -162,14 +163,15 @@ def _is_overtaken(before: Counted, block: BlockIo) -> bool:
 def is_from_before(counted: Counted, block: BlockIo) -> bool:
     """Whether all that is in flight was so at the first sample, and the rest took hardly any time.
 
-    It waits since then, or leaked before: it is only known by who waits for it.
+    It waits since then, or leaked before: it is only known by who waits for it. The time after the
+    last completion does not count: a disk that was busy all the time before is one that hangs.
     """
     if not counted.is_first or block.in_flight != counted.floor:
         return False
     milliseconds = block.milliseconds_total - counted.milliseconds_total
     if counted.completed and not milliseconds:  # a driver that does not report times
         return False
-    elapsed = counted.at_seconds - counted.since_seconds
+    elapsed = counted.worked_seconds - counted.since_seconds
     return milliseconds * _MILLISECOND <= FROM_BEFORE_RATIO * counted.floor * elapsed
 
 

@@ -54,7 +54,7 @@ _EARLY_SECONDS = 0.5
 SUSPENDED_SECONDS = 1.0
 """CLOCK_BOOTTIME gains so much on CLOCK_MONOTONIC only while the host is suspended."""
 _MILLISECOND = 0.001
-PAIRS = 4
+PAIRS = 5
 """Number of pairs stored of a device."""
 
 
@@ -78,6 +78,8 @@ class DeviceProgress:
     """The two longest wake-ups observed; 0: none."""
     writer_only: bool = False
     """Whether no program waits for it but those that fill it."""
+    from_before: bool = False
+    """Whether all that is in flight was so at the first sample: its counter may have leaked."""
 
 
 class _Made(NamedTuple):
@@ -140,8 +142,8 @@ def step(
                 recalled, leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
                 if recalled is not None:
                     known[name] = recalled
-    is_start = not state.kinds.limits
-    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, is_start=is_start)
+    first = _seen_first(known, kinds.limits) if state.last_seconds is None else frozenset()
+    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, first)
     devices: dict[str, DeviceProgress] = {}
     waits = {
         name
@@ -154,12 +156,12 @@ def step(
     for name in counted:
         since = now if state.last_seconds is None else state.last_seconds
         before = known.get(name)
-        waiting = name in waits and not _is_without_demand(
-            before, counted[name], blocks[name], tasks.waited_for
-        )
-        devices[name] = _stepped(
-            before, (since, now), blocks[name], kinds.limits[name], waiting=waiting
-        )
+        is_old = in_flight.is_from_before(counted[name], blocks[name])
+        waiting = name in waits and (not is_old or _is_waited_for(name, tasks))
+        progress = _stepped(before, (since, now), blocks[name], kinds.limits[name], waiting=waiting)
+        if progress.from_before is not is_old:
+            progress = replace(progress, from_before=is_old)
+        devices[name] = progress
     # One discard may take longer than it is remembered that any completed.
     discarding = {*tasks.discards}
     discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
@@ -175,20 +177,21 @@ def step(
     return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
 
 
-def _is_without_demand(
-    before: DeviceProgress | None,
-    counted: Counted,
-    block: BlockIo,
-    waited_for: frozenset[str] | None,
-) -> bool:
-    """Whether all in flight is from before the first sample, and no task waits for the device.
+def _seen_first(known: Mapping[str, DeviceProgress], names: Iterable[str]) -> frozenset[str]:
+    """Return the devices of which it is not known whether what is in flight has leaked before.
 
-    A counter that leaked before the program started looks so, on a disk that is hardly used.
+    One that hung before a restart had been seen without it, or at work.
     """
-    if before is not None and before.stalled_since_seconds is not None:
-        return False
-    is_nobody = waited_for is not None and block.device not in waited_for
-    return is_nobody and in_flight.is_from_before(counted, block)
+    hung = {name for name, each in known.items() if each.stalled_since_seconds is not None}
+    return frozenset(n for n in names if n not in hung or known[n].from_before)
+
+
+def _is_waited_for(name: str, tasks: WaitingTasks) -> bool:
+    """Whether a task waits for a device all of whose requests are from before the first sample.
+
+    Without one it is assumed to be a counter that leaked, on a disk that is hardly used.
+    """
+    return tasks.waited_for is None or name in tasks.waited_for or bool(tasks.unexplained)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
@@ -417,6 +420,7 @@ def remember(state: DeviceState) -> dict[str, Pairs]:
             (each.completed_at_seconds or 0.0, float(counted.leaked)),
             (state.last_seconds or 0.0, each.wakes[0]),
             (0.0, each.wakes[1]),
+            (0.0, float(each.from_before)),
         )
     return kept
 
@@ -442,7 +446,7 @@ def _recalled(
     """
     if len(pairs) != PAIRS:
         return None, 0
-    (since, total), (completed, leaked), (last, longest), (_, second) = pairs
+    (since, total), (completed, leaked), (last, longest), (_, second), (_, from_before) = pairs
     found = DeviceProgress(
         block.completed_total,
         discard_milliseconds=block.discard_milliseconds_total,
@@ -455,6 +459,7 @@ def _recalled(
             found,
             stalled_since_seconds=since or None,
             asleep=not completed or since - completed >= IDLE_SECONDS,
+            from_before=bool(from_before),
         )
     return replace(found, completed_at_seconds=completed or None), int(leaked)
 
@@ -524,10 +529,28 @@ def _next_tasks(
 ) -> WaitingTasks:
     """Return who waited at the last poll."""
     now, tasks = view.inputs.now_seconds, view.inputs.snapshot.tasks
-    if tasks is not None and "tasks" in view.inputs.fresh and not tasks.unseen:
-        discards_at = _discards_at(state, view, topology)
-        return waiting_tasks.polled(before, tasks.tasks, topology, now, discards_at)
-    return waiting_tasks.aged(before, now)
+    if tasks is None or tasks.unseen or "tasks" not in view.inputs.fresh:
+        return waiting_tasks.aged(before, now)
+    if tasks.boot_seconds and tasks.boot_seconds == before.polled_boot_seconds:
+        return waiting_tasks.aged(before, now)
+    return waiting_tasks.polled(
+        before,
+        tasks,
+        topology,
+        now,
+        _discards_at(state, view, topology),
+        is_calm=_is_calm(state, view.inputs.snapshot.diskstats or {}),
+    )
+
+
+def _is_calm(state: DeviceState, blocks: Mapping[str, BlockIo]) -> bool:
+    """Whether since the last sample no disk had anything to do that it had not at the first one."""
+    return bool(state.devices) and not any(
+        block.completed_total != state.devices[name].completed_total
+        or (block.in_flight > counted.leaked and not in_flight.is_from_before(counted, block))
+        for name, counted in state.counted.items()
+        if (block := blocks.get(name)) is not None
+    )
 
 
 def _discards_at(state: DeviceState, view: View, topology: Topology) -> str:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals import discards, guards
+from iowarden.rules.signals.activity import stack_below
+from iowarden.rules.signals.storage_call import may_wait_for_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.procfs.tasks import BlockedTask
+    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.signals.discards import Discarder
 
 POLLED_SECONDS = 30.0
@@ -30,13 +32,29 @@ _SYNC = ("vfs_fsync", "do_fsync", "file_write_and_wait", "sync_file_range")
 """Source: kernel, fs/sync.c, mm/filemap.c."""
 
 
+class Call(NamedTuple):
+    """A system call of one task: as long as it does not return, all of this is the same."""
+
+    pid: int
+    start_ticks: int
+    system_call: str
+    voluntary_switches: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingTasks:
-    """What the last poll showed, by leaf device."""
+    """What the last poll showed, by device."""
 
     polled_seconds: float = -math.inf
+    polled_boot_seconds: float = 0.0
+    """The host's uptime at that poll: a recording returns one until the next."""
     waited_for: frozenset[str] | None = None
-    """Devices that tasks wait for, None: that of some task is not known, or nothing was polled."""
+    """Devices that tasks wait for, with those below them; None: nothing was polled."""
+    placeless: frozenset[Call] = frozenset()
+    """Of tasks that may wait for a disk, and it is not known for which."""
+    unexplained: frozenset[Call] = frozenset()
+    """Those of them that went on while no disk had anything to do, but for what is in flight since
+    before the first sample: it is what they wait for, or they wait for something else."""
     discards: Mapping[str, Discarder] = field(default_factory=dict)
     """Devices for whose discards tasks wait, with what discards."""
     discards_at: str = ""
@@ -54,33 +72,62 @@ NOTHING = WaitingTasks()
 
 def polled(
     before: WaitingTasks,
-    tasks: Iterable[BlockedTask],
+    tasks: BlockedTasks,
     topology: Topology,
     now: float,
     discards_at: str = "",
+    *,
+    is_calm: bool = False,
 ) -> WaitingTasks:
     """Return what a poll at all blocked tasks shows.
 
-    `discards_at`: the only device on which those may discard of which it is not known.
+    `discards_at`: the only device on which those may discard of which it is not known. `is_calm`:
+    since the sample before no disk had anything to do, but for what is in flight since before the
+    first one.
     """
-    seen = discards.placed(tasks, topology, discards_at)
+    seen = discards.placed(tasks.tasks, topology, discards_at)
     writers = {pid: at for pid, at in before.writers.items() if now - at <= WRITER_SECONDS}
     writers |= {_process(task): now for task in seen if writeback_channel(task) == _PAUSED}
-    by_leaf, placeless = guards.by_leaf(seen, topology)
+    by_device, placeless = _by_device(seen, topology)
+    of_disks = [task for task in placeless if may_wait_for_disk(task)]
     # Of a kernel thread the device is mostly not known; it writes for others.
-    is_known = all(task.kernel for task in placeless)
+    is_known = all(task.kernel for task in of_disks)
     # A discard of several disks, one of which stands: no task waits for the others.
-    others = [task for task in placeless if not discards.is_discard(task)]
-    writing = {leaf for leaf, own in by_leaf.items() if _is_writer_only(own, writers)}
+    calls = frozenset(_call(task) for task in of_disks if not discards.is_discard(task))
+    is_first = before.polled_seconds == -math.inf
+    going_on = (calls if is_first else calls & before.placeless) if is_calm else frozenset()
+    writing = {name for name, own in by_device.items() if _is_writer_only(own, writers)}
     return WaitingTasks(
         now,
-        None if others else frozenset(by_leaf),
+        tasks.boot_seconds,
+        frozenset(by_device),
+        calls,
+        going_on | (calls & before.unexplained),
         discards.discarding(seen, topology),
         discards_at,
-        {leaf: len(own) for leaf, own in by_leaf.items() if all(map(guards.is_command, own))},
+        {name: len(own) for name, own in by_device.items() if all(map(guards.is_command, own))},
         frozenset(writing) if is_known else frozenset(),
         writers,
     )
+
+
+def _by_device(
+    tasks: Iterable[BlockedTask], topology: Topology
+) -> tuple[dict[str, list[BlockedTask]], list[BlockedTask]]:
+    """Return tasks by the devices for which they wait and those below, and tasks without one."""
+    waiting: dict[str, list[BlockedTask]] = {}
+    placeless = []
+    for task in tasks:
+        stack = stack_below(topology, task.waits_at) if task.waits_at else frozenset()
+        if not stack:
+            placeless.append(task)
+        for name in stack:
+            waiting.setdefault(name, []).append(task)
+    return waiting, placeless
+
+
+def _call(task: BlockedTask) -> Call:
+    return Call(task.pid, task.start_ticks, task.system_call, task.voluntary_switches)
 
 
 def aged(state: WaitingTasks, now: float) -> WaitingTasks:

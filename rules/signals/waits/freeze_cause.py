@@ -15,7 +15,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY_MAX, SWAP_MAX
 from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
 from iowarden.rules.signals.discards import is_discard
-from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
+from iowarden.rules.signals.storage_call import waits_for_lock, waits_for_server, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

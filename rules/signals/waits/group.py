@@ -16,6 +16,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.storage_call import is_server
 from iowarden.rules.signals.waits import device_facts, freeze_series, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     BLAMES_DEVICE,
@@ -53,7 +54,7 @@ from iowarden.rules.signals.waits.server_answers import (
     next_answers,
 )
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
-from iowarden.rules.signals.waits.wait_targets import HOST, is_server, waits_by_device
+from iowarden.rules.signals.waits.wait_targets import HOST, waits_by_device
 from iowarden.rules.signals.waits.waits import (
     NO_POLLS,
     Polls,

@@ -17,9 +17,9 @@ from iowarden.rules.signals.device import device
 from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
 from iowarden.rules.signals.queue import at_limit
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.storage_call import Purpose
 from iowarden.rules.signals.waits import device_facts, wait_targets
 from iowarden.rules.signals.waits import group as waits
-from iowarden.rules.signals.waits.storage_call import Purpose
 from iowarden.rules.signals.writeback import bandwidth, waiters, writeback
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.discards import requests_discard
-from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
+from iowarden.rules.signals.storage_call import Purpose, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.signals.waits.storage_call import waits_for_server
-from iowarden.rules.signals.waits.wait_targets import is_server
+from iowarden.rules.signals.storage_call import is_server, waits_for_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,12 +6,12 @@ device. Units: none.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.discards import is_discard
+from iowarden.rules.signals.storage_call import is_server, waits_for_server
 from iowarden.rules.signals.waits import device_facts, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     FreezeCause,
@@ -19,7 +19,6 @@ from iowarden.rules.signals.waits.freeze_cause import (
     waits_for_swap,
     waits_for_thaw,
 )
-from iowarden.rules.signals.waits.storage_call import waits_for_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,17 +31,10 @@ if TYPE_CHECKING:
 
 HOST = ""
 """The device of a wait whose file is on no device that is known."""
-_SERVER = re.compile(r"[^/].*:/|//[^/]+/")
-"""What is mounted from a server: 'nas:/home', '//nas/share', '10.0.0.1:6789:/'."""
 SUSPENDED_SECONDS = 10.0
 """A device may be suspended for so long before that is read: two polls."""
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
-
-
-def is_server(name: str) -> bool:
-    """Whether a device of waits is what is mounted from a server."""
-    return _SERVER.match(name) is not None
 
 
 def waits_by_device(
@@ -136,7 +128,7 @@ def _only_server(by_device: Iterable[str], state: HarmState, view: View) -> str:
     """
     frozen = (name for name, freezes in state.devices.items() if freezes.series)
     for candidates in (by_device, frozen, _sources(view).values()):
-        mounts = sorted({name for name in candidates if _SERVER.match(name)})
+        mounts = sorted({name for name in candidates if is_server(name)})
         servers = {name.rpartition(":")[0] or name.split("/")[2] for name in mounts}
         if mounts:
             return mounts[0] if len(servers) == 1 else HOST
@@ -160,7 +152,7 @@ def _only_device(
         for name, waits in by_device.items()
         if name != HOST and (not is_frozen or any(waits_for_thaw(wait.task) for wait in waits))
     }
-    known = {name for name in known if not _SERVER.match(name)} or known
+    known = {name for name in known if not is_server(name)} or known
     if not known and not is_frozen:
         known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
     if not known:

@@ -12,8 +12,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals.storage_call import Purpose, purpose, waits_in
 from iowarden.rules.signals.waits.same_call import Continuity, continuity, is_another_call
-from iowarden.rules.signals.waits.storage_call import Purpose, purpose, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs import task_poll
 from iowarden.collectors.procfs.task_poll import read_waiting_tasks
 from iowarden.collectors.procfs.tasks import MAX_TASKS, from_json, to_json
-from iowarden.rules.signals.waits.storage_call import Purpose, purpose
+from iowarden.rules.signals.storage_call import Purpose, purpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable

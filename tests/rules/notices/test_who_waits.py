@@ -8,8 +8,8 @@ import pytest
 
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.notices import who_waits
+from iowarden.rules.signals.storage_call import Purpose
 from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
-from iowarden.rules.signals.waits.storage_call import Purpose
 from iowarden.rules.signals.waits.waits import Wait
 
 GIB = 1 << 30

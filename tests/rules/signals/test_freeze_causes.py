@@ -13,6 +13,7 @@ from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.procfs.process_io import ProcessIo, Sweep, ThreadIo
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.signals.device.multipath import unreachable
+from iowarden.rules.signals.storage_call import Purpose
 from iowarden.rules.signals.waits import load, uncounted
 from iowarden.rules.signals.waits.freeze_cause import (
     DeviceFacts,
@@ -22,7 +23,6 @@ from iowarden.rules.signals.waits.freeze_cause import (
 )
 from iowarden.rules.signals.waits.harm import causes, harm
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
-from iowarden.rules.signals.waits.storage_call import Purpose
 from iowarden.rules.signals.waits.waits import Wait
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from iowarden.collectors.procfs.tasks import BlockedTask
+from iowarden.rules.signals.storage_call import Purpose, purpose
 from iowarden.rules.signals.waits import freezes, waits
 from iowarden.rules.signals.waits.freezes import Level
 from iowarden.rules.signals.waits.harm import Harm, Load, ProcessLoad, Victim, causes, harm
 from iowarden.rules.signals.waits.same_call import Continuity, continuity
-from iowarden.rules.signals.waits.storage_call import Purpose, purpose
 
 SP_PC = "0x7ffc1e30 0x7f0ac5b0"
 FSYNC = f"74 0x5 0x0 0x0 0x0 0x0 0x0 {SP_PC}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.guards import is_command
@@ -230,7 +231,12 @@ _STORAGE = (
     "__cv_timedwait",
 )
 """Prefixes of functions of the block layer, write-back, file systems, swap, md, dm, NFS and ZFS."""
+_SERVER = re.compile(r"[^/].*:/|//[^/]+/")
+"""What is mounted from a server: 'nas:/home', '//nas/share', '10.0.0.1:6789:/'."""
 _NETWORK_FILE_SYSTEMS = ("rpc_", "nfs", "xprt_", "cifs_", "smb2_", "ceph_", "v9fs_", "p9_")
+_USER_SPACE = ("fuse_", "__fuse_", "request_wait_answer")
+"""A program has to answer; if it waits for a disk itself, it is seen to. Source: kernel,
+fs/fuse/dev.c."""
 _LOCKS = (
     *("rwsem_down_", "__rwsem_down", "call_rwsem_down_", "down_", "__down"),
     *("__mutex_lock", "mutex_lock"),
@@ -298,6 +304,26 @@ def _is_path_locked(functions: tuple[str, ...]) -> bool:
 def waits_for_server(task: BlockedTask) -> bool:
     """Whether a network file system has to answer; nfsd and ksmbd are servers themselves."""
     return not task.kernel and waits_in(task, _NETWORK_FILE_SYSTEMS)
+
+
+def is_server(name: str) -> bool:
+    """Whether what a task waits at is mounted from a server."""
+    return _SERVER.match(name) is not None
+
+
+def may_wait_for_disk(task: BlockedTask) -> bool:
+    """Whether a task may wait for a disk of this host, as far as its call and functions show it.
+
+    Of a kernel thread that has to be seen: some are in uninterruptible sleep as long as they live.
+    nfsd waits for the disks of this host.
+    """
+    if is_server(task.waits_at) or waits_in(task, _USER_SPACE):
+        return False
+    if waits_in(task, _NETWORK_FILE_SYSTEMS) and not waits_in(task, ("nfsd",)):
+        return False
+    found = purpose(task)
+    is_seen = found in {Purpose.STORAGE, Purpose.WHOLE_WRITE_OUT}
+    return is_seen or (found is Purpose.NOT_KNOWN and not task.kernel)
 
 
 def waits_in(task: BlockedTask, prefixes: tuple[str, ...]) -> bool:
