@@ -87,8 +87,8 @@ MEANINGS: Mapping[Guard, Meaning] = {
     # An SMR disk or a cheap SSD pauses to reorganize what was written; a request times out at 30 s.
     Guard.WRITER_ONLY: Meaning("only programs that fill the disks wait for them", 30),
     Guard.LIMIT_LOWERED: Meaning("the dirty limit was lowered within the last minute"),
-    # In laptop mode a disk is spun down between its writes, and has to spin up first.
-    Guard.LAPTOP_MODE: Meaning("in laptop mode disks sleep between writes", 30),
+    # Then it spins up, which permits its stall; what was gathered meanwhile is written after that.
+    Guard.LAPTOP_MODE: Meaning("in laptop mode it sleeps between writes, and was idle"),
     Guard.BOOTING: Meaning("the host booted less than two minutes ago"),
     Guard.SUSPENDED_MACHINE: Meaning("the host was suspended until just now", RESUME_SECONDS),
 }
@@ -207,14 +207,15 @@ def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> froz
 
 
 def of_host(inputs: Inputs) -> frozenset[Guard]:
-    """Return the guards of the whole host that follow from its uptime and its settings."""
-    sysctl = inputs.snapshot.vm_sysctl
-    is_laptop = sysctl is not None and bool(sysctl.laptop_mode)
+    """Return the guards of the whole host that follow from its uptime."""
     is_booting = inputs.uptime_seconds < BOOT_SECONDS
-    if is_laptop or is_booting:
-        pairs = (Guard.LAPTOP_MODE, is_laptop), (Guard.BOOTING, is_booting)
-        return frozenset(guard for guard, holds in pairs if holds)
-    return NO_GUARD
+    return frozenset({Guard.BOOTING}) if is_booting else NO_GUARD
+
+
+def is_laptop(inputs: Inputs) -> bool:
+    """Whether the kernel gathers writes so that disks can sleep between them."""
+    sysctl = inputs.snapshot.vm_sysctl
+    return sysctl is not None and bool(sysctl.laptop_mode)
 
 
 def min_seconds(guards: Collection[Guard]) -> float:

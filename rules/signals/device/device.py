@@ -355,8 +355,11 @@ def _made(
     )
 
 
-def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
-    """Return the guards of each device that has any: what it is, and what its queue does."""
+def guards_of(state: DeviceState, *, is_laptop: bool = False) -> dict[str, frozenset[Guard]]:
+    """Return the guards of each device that has any: what it is, and what its queue does.
+
+    `is_laptop`: its writes are gathered so that it can sleep between them.
+    """
     result: dict[str, frozenset[Guard]] = {}
     for name, progress in state.devices.items():
         limits = state.kinds.limits[name]
@@ -369,7 +372,7 @@ def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
             if progress.discarding:
                 active |= {Guard.DISCARDING}
             elif limits.spins and progress.asleep:
-                active |= {Guard.SPINNING_UP}
+                active |= {Guard.SPINNING_UP, *((Guard.LAPTOP_MODE,) if is_laptop else ())}
         if active:
             result[name] = active
     return result
@@ -519,7 +522,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         mounts,
         inputs.asleep_seconds,
         tasks,
-        guards_of(after),
+        guards_of(after, is_laptop=guards.is_laptop(inputs)),
     )
     return state, samples(after)
 

@@ -35,7 +35,7 @@ RESUMED_SECONDS = 300.0
 
 THRESHOLD = "iowarden_writeback_no_progress_threshold_seconds"
 SLEEPING_SECONDS = 60.0
-"""After boot and in laptop mode disks spin up, also those of which that is not known."""
+"""After boot disks spin up, also those of which that is not known."""
 
 THROTTLE = "throttle"
 DEVICE = "device"

@@ -192,8 +192,11 @@ def resumed() -> Blocked:
 
 
 def laptop() -> Blocked:
-    """Return a laptop that lets its disks sleep."""
+    """Return a laptop whose disk was asleep, and has a request now."""
     host = Blocked(laptop_mode=5)
+    host.pass_seconds(3, [], sda=1_000_000)
+    host.pass_seconds(30)
+    host.disks["sda"].in_flight = 1
     host.pass_seconds(3)
     return host
 
@@ -220,7 +223,7 @@ STORIES: dict[Guard, tuple[Callable[[], Blocked], str]] = {
     Guard.NOT_STORAGE: (container, HOST),
     Guard.WRITER_ONLY: (stalled, "sda"),
     Guard.LIMIT_LOWERED: (lowered, HOST),
-    Guard.LAPTOP_MODE: (laptop, HOST),
+    Guard.LAPTOP_MODE: (laptop, "sda"),
     Guard.BOOTING: (booted, HOST),
     Guard.SUSPENDED_MACHINE: (resumed, HOST),
 }
@@ -243,8 +246,9 @@ def test_a_guard_is_shown_where_it_holds_with_one_of_few_reasons(guard: Guard) -
         assert MEANINGS[guard].reason in host.reasons(device)
 
 
-def test_an_ordinary_host_has_no_guard() -> None:
-    """Its disk works, and a database commits."""
-    host = Blocked()
+@pytest.mark.parametrize("laptop_mode", [0, 5])
+def test_an_ordinary_host_has_no_guard(laptop_mode: int) -> None:
+    """Its disk works, and a database commits; in laptop mode as well, as it does not sleep."""
+    host = Blocked(laptop_mode=laptop_mode)
     host.pass_seconds(10, [task(1)], sda=1_000_000)
     assert host.guards("sda") == host.guards(HOST) == []

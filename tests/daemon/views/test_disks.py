@@ -264,13 +264,18 @@ def test_a_failed_file_system_is_among_the_alerts_of_its_disk(tmp_path: Path) ->
 
 
 def test_a_disk_shows_which_facts_permit_its_stalls(tmp_path: Path) -> None:
-    """On a laptop that lets its disks sleep; the same is on '/metrics', for all alerts alike."""
+    """On a laptop, when it spins up; the same is on '/metrics', for all alerts alike."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")) | {"/proc/sys/vm/laptop_mode": "5\n"})
     with watched(tmp_path, live) as host:
         host.wait(30)
+        assert data(host, "disk", "show", "sda")["guards"] == []
+        live.hang("sda")
+        host.wait(5)
+        reason = "in laptop mode it sleeps between writes, and was idle"
         assert data(host, "disk", "show", "sda")["guards"] == [
-            "in laptop mode disks sleep between writes"
+            "it was idle and may have to spin up",
+            reason,
         ]
-        labels = 'device="",guard="laptop_mode",reason="in laptop mode disks sleep between writes"'
+        labels = f'device="sda",guard="laptop_mode",reason="{reason}"'
         assert host.program.metrics()[f"iowarden_guard_active{{{labels}}}"] == 1

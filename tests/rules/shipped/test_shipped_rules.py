@@ -110,13 +110,26 @@ def test_the_first_two_minutes_after_boot_are_not_judged_by_a_lull() -> None:
     assert "WriteStall" not in simulation.host.names()
 
 
-def test_laptop_mode_puts_writing_off_on_purpose() -> None:
-    """Writing late on purpose is not a stall."""
+@pytest.mark.parametrize(("idle", "is_stall"), [(30, False), (0, True)])
+def test_in_laptop_mode_only_a_disk_that_was_idle_may_take_long(
+    idle: int, *, is_stall: bool
+) -> None:
+    """It spins up for 20 s, with what was gathered meanwhile; one that works is not asleep."""
+    simulation = Simulation(laptop_mode=5)
+    simulation.add_disk("sda")
+    simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
+    simulation.run(idle, queued=QUEUED)
+    simulation.run(20, queued=QUEUED, blocked=1, in_flight={"sda": 9})
+    assert ("WriteStall" in simulation.host.names()) is is_stall
+
+
+def test_in_laptop_mode_a_disk_that_writes_next_to_nothing_stalls_like_any_other() -> None:
+    """It completes a little in each second: it does not spin up."""
     simulation = Simulation(laptop_mode=5)
     simulation.add_disk("sda")
     simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
     simulation.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
-    assert "WriteStall" not in simulation.host.names()
+    assert "WriteStall" in simulation.host.names()
 
 
 def test_a_stall_of_a_minute_while_the_disk_hangs_is_critical_and_one_thread(
