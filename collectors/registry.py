@@ -42,7 +42,7 @@ from iowarden.collectors.procfs import (
 )
 from iowarden.collectors.raid import controller
 from iowarden.collectors.smart import smart_series
-from iowarden.collectors.zfs import pool_state, vdevs
+from iowarden.collectors.zfs import arc, pool_state, vdevs
 
 if TYPE_CHECKING:
     from iowarden.collectors.source import Source
@@ -74,6 +74,7 @@ SOURCES: tuple[Source[Any], ...] = (
     hwmon.SOURCE,
     ext4.SOURCE,
     btrfs.SOURCE,
+    arc.SOURCE,
     pool_state.SOURCE,
     vdevs.SOURCE,
     mapped_targets.SOURCE,

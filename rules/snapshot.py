@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.collectors.raid.controller import Controllers
     from iowarden.collectors.smart.drive import Disks
+    from iowarden.collectors.zfs.arc import ArcStats
     from iowarden.collectors.zfs.pool_state import PoolState
     from iowarden.collectors.zfs.vdevs import PoolDevices
 
@@ -83,6 +84,7 @@ class Snapshot:
     ext4: Mapping[str, Ext4] | None = None
     btrfs: tuple[BtrfsDevice, ...] | None = None
     btrfs_scrub: Mapping[str, BtrfsScrub] | None = None
+    zfs_arc: ArcStats | None = None
     zfs: Mapping[str, PoolState] | None = None
     zfs_vdevs: Mapping[str, PoolDevices] | None = None
     dm_targets: tuple[TargetStatus, ...] | None = None
@@ -92,6 +94,17 @@ class Snapshot:
     smart: Disks | None = None
     kernel_log: KernelLog | None = None
     controllers: Controllers | None = None
+
+    @property
+    def available_bytes(self) -> int | None:
+        """Memory that programs can get without swapping; None: not known.
+
+        The cache of ZFS counts: the kernel's estimate, which exists since 3.14, has it as used.
+        """
+        if self.meminfo is None or self.meminfo.available_bytes is None:
+            return None
+        evictable = 0 if self.zfs_arc is None else self.zfs_arc.evictable_bytes
+        return min(self.meminfo.available_bytes + evictable, self.meminfo.total_bytes)
 
 
 SOURCES = frozenset(field.name for field in fields(Snapshot))

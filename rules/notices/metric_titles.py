@@ -116,6 +116,7 @@ _TITLES: Mapping[str, str] = {
     "writeback_freerun_bytes": "writers are throttled from",
     "writeback_no_progress_seconds": "no progress for",
     "writeback_queued_bytes": "unwritten data queued",
+    "zfs_arc_size_bytes": "memory used as cache by ZFS (ARC)",
     "zfs_pool_fragmentation_ratio": "fragmentation of the free space",
     "zfs_pool_full_in_seconds": "full in",
     "zfs_pool_last_scrub_age_seconds": "last scrub, ago",

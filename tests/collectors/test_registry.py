@@ -56,6 +56,7 @@ PATHS = {
     "filesystem": "/proc/1/mountinfo",
     "btrfs_scrub": "/proc/1/mountinfo",
     "block": "/sys/block",
+    "zfs_arc": "/proc/spl/kstat/zfs/arcstats",
     "zfs": "/proc/spl/kstat/zfs",
     "zfs_vdevs": "/proc/spl/kstat/zfs",
     "enclosure": "/sys/class/enclosure",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from support import areca, btrfs_text, machine, printed, storcli_texts
+from support import areca, btrfs_text, kstat, machine, printed, storcli_texts
 
 from iowarden.collectors.block.surface import ScanRequest
 from iowarden.collectors.filesystem import xfs_owner
@@ -198,6 +198,10 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
         _storcli({"FOREIGN CONFIGURATION": [{"DG": 0, "EID:Slot": "252:1", "Type": "RAID0",
                                              "State": "Frgn", "Size": "1.0 TB"}],
                   "Total foreign Drive Groups": 1}),
+    ),
+    "zfs.arc.parse_arcstats": (
+        kstat.arcstats(size=9 << 30, c=9 << 30, c_min=1 << 30, c_max=16 << 30),
+        kstat.named({"size": 9 << 30, "c": 9 << 30, "c_min": 1 << 30, "c_max": 16 << 30}),
     ),
     "zfs.pool_space.parse_space": ("199447543808\t162000000000\t37447543808\t31\n",),
     "zfs.vdevs.parse_pool": (

@@ -1,8 +1,9 @@
 """Direct reclaim, dropped page cache, and reclaim stalls.
 
 A reclaim stall: the page cache shrinks, free memory grows, and yet next to nothing is read or
-written while tasks wait. Source of the counters: kernel, filesystems/proc.rst ('meminfo') and
-mm/vmstat.c (vmstat_text).
+written while tasks wait. The cache of ZFS (ARC) is page cache here: where one of them takes the
+place of the other, nothing is lost. Source of the counters: kernel, filesystems/proc.rst
+('meminfo') and mm/vmstat.c (vmstat_text).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.pressure import Pressures
     from iowarden.collectors.procfs.stat import Stat
     from iowarden.collectors.procfs.vmstat import Vmstat
+    from iowarden.collectors.zfs.arc import ArcStats
     from iowarden.rules.signals.signal import Pairs, View
 
 SHORTEST_SECONDS = 10.0
@@ -51,11 +53,12 @@ class Moment(NamedTuple):
     total_bytes: int
     free_bytes: int
     cache_bytes: int
-    """Cached without Shmem: a process that ends takes its shared memory with it."""
+    """Cached without Shmem: a process that ends takes its shared memory with it; with the ARC."""
     programs_bytes: int
     """AnonPages and Shmem: what is freed there becomes free memory, and is no reclaimed cache."""
     fixed: tuple[int, ...]
-    """Sizes of memory and of the huge page pool, balloon, drops: other causes that move memory."""
+    """Sizes of memory, of the huge page pool and of the ARC as configured, balloon, drops: other
+    causes that move memory."""
     reclaims: tuple[int, ...]
     """Counters of which one increases when tasks reclaim or compact memory themselves."""
     pressed: bool
@@ -89,7 +92,7 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
         return state, None
     now = view.inputs.now_seconds
     devices = _totals(blocks, view.derived.leaves)
-    moment = _moment(now, meminfo, vmstat, stat, says.pressure)
+    moment = _moment(now, meminfo, vmstat, stat, (says.pressure, says.zfs_arc))
     last = state.moments[-1] if state.moments else None
     gone = last is None or not 0.0 < now - last.at_seconds <= LONGEST_SECONDS
     if last is None or gone or _restarted(last, moment):
@@ -137,8 +140,13 @@ def stall_recall(state: StallState, stored: Mapping[str, Pairs]) -> StallState:
 
 
 def _moment(
-    now: float, meminfo: Meminfo, vmstat: Vmstat, stat: Stat, pressures: Pressures | None
+    now: float,
+    meminfo: Meminfo,
+    vmstat: Vmstat,
+    stat: Stat,
+    optional: tuple[Pressures | None, ArcStats | None],
 ) -> Moment:
+    pressures, arc = optional
     shared = meminfo.shmem_bytes or 0
     memory = None if pressures is None else pressures.memory
     some = None if memory is None else memory.some_avg10_ratio
@@ -146,13 +154,14 @@ def _moment(
         at_seconds=now,
         total_bytes=meminfo.total_bytes,
         free_bytes=meminfo.free_bytes,
-        cache_bytes=meminfo.cached_bytes - shared,
+        cache_bytes=meminfo.cached_bytes - shared + (0 if arc is None else arc.size_bytes),
         programs_bytes=(meminfo.anon_bytes or 0) + shared,
         fixed=(
             meminfo.total_bytes,
             meminfo.huge_pages_total or 0,
             vmstat.ballooned_pages_total or 0,
             vmstat.page_cache_drops_total or 0,
+            0 if arc is None else arc.max_bytes,
         ),
         reclaims=(
             vmstat.direct_reclaims_total or 0,
@@ -265,13 +274,13 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
 
 STALL_GROUP = SignalGroup(
     name="reclaim_stall",
-    sources=("vmstat", "meminfo", "stat", "diskstats", "block", "pressure"),
+    sources=("vmstat", "meminfo", "zfs_arc", "stat", "diskstats", "block", "pressure"),
     families=(
         Family(
             "iowarden_reclaim_stall_ratio",
             "gauge",
-            "Page cache lost to free memory within a minute while I/O nearly stopped, as a"
-            " share of all memory.",
+            "Page cache (and cache of ZFS) lost to free memory within a minute while I/O nearly"
+            " stopped, as a share of all memory.",
         ),
         Family(
             "iowarden_host_io_bytes_per_second",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.activity import Activity
     from iowarden.rules.signals.signal import Pairs, View
@@ -40,7 +39,7 @@ _ROUNDED_SECONDS = 600.0
 """Stored seconds are rounded, so that they need not be written every ten seconds."""
 
 SECONDS = "iowarden_device_phantom_reads_seconds"
-SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
+SOURCES = ("diskstats", "block", "vmstat", "meminfo", "zfs_arc", "md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class PhantomState:
 def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | None]:
     """Return the state after a second and the samples; None until a full minute was observed."""
     now = view.inputs.now_seconds
-    vmstat, meminfo = view.inputs.snapshot.vmstat, view.inputs.snapshot.meminfo
-    if vmstat is None or meminfo is None or view.derived is None:
+    vmstat = view.inputs.snapshot.vmstat
+    if vmstat is None or view.inputs.snapshot.meminfo is None or view.derived is None:
         return state, None
     topology = view.derived.topology
     if topology is not state.topology:
@@ -88,7 +87,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         if name in devices and name not in view.inputs.scanned
         if rebuilding.isdisjoint(activity.leaves_below(topology, name))
     }
-    scarce = _scarce_pages(state.memory, vmstat, meminfo)
+    scarce = _scarce_pages(state.memory, vmstat, view)
     reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]
     # A quarter of the writes soon shows in the mean of a minute: it began in the last step at the
     # latest.
@@ -157,13 +156,13 @@ def _usual(state: PhantomState, activities: Mapping[str, Activity]) -> dict[str,
 
 
 def _scarce_pages(
-    memory: tuple[tuple[float, int | None, int | None], ...], vmstat: Vmstat, meminfo: Meminfo
+    memory: tuple[tuple[float, int | None, int | None], ...], vmstat: Vmstat, view: View
 ) -> bool:
     """Whether pages were faulted in from disk, read again soon after eviction, or are scarce."""
     began, faults, refaults = memory[0]
     elapsed = memory[-1][0] - began
     now_faults, now_refaults = vmstat.major_faults_total, vmstat.refaulted_file_pages_total
-    available = meminfo.available_bytes
+    meminfo, available = view.inputs.snapshot.meminfo, view.inputs.snapshot.available_bytes
     return (
         (
             elapsed > 0
@@ -172,7 +171,11 @@ def _scarce_pages(
             and now_faults - faults >= FAULTS_PER_SECOND * elapsed
         )
         or (refaults is not None and now_refaults is not None and now_refaults > refaults)
-        or (available is not None and available < AVAILABLE_RATIO * meminfo.total_bytes)
+        or (
+            meminfo is not None
+            and available is not None
+            and available < AVAILABLE_RATIO * meminfo.total_bytes
+        )
     )
 
 

@@ -116,8 +116,9 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
     held = state.sustained.step(capped, now, WINDOW_SECONDS)
     state = replace(state, sustained=held, best=best, means=means)
     samples = held.samples(SECONDS, now, keys)
+    available = _available_bytes(view, meminfo)
     for each in state.volumes:
-        samples += _advice(state, each, devices.get(each.name), meminfo)
+        samples += _advice(state, each, devices.get(each.name), available)
     return replace(state, samples=samples), samples
 
 
@@ -163,7 +164,7 @@ def _largest(each: StackedVolume) -> int:
 
 
 def _advice(
-    state: ReadAheadState, each: StackedVolume, seen: Activity | None, meminfo: Meminfo
+    state: ReadAheadState, each: StackedVolume, seen: Activity | None, available: int
 ) -> list[Sample]:
     labels = (("device", each.name),)
     key, ahead = state.identities[each.name], each.read_ahead_bytes or 0
@@ -180,7 +181,7 @@ def _advice(
     if capped:
         wanted = max(wanted, START_BYTES if ahead < START_BYTES else MAX_BYTES)
     allowed = _allowed_bytes(
-        wanted, ahead, 1.0 if seen is None else seen.mean_requests_in_flight, meminfo
+        wanted, ahead, 1.0 if seen is None else seen.mean_requests_in_flight, available
     )
     if (short or capped) and allowed is not None:
         name = "iowarden_device_read_ahead_recommended_bytes"
@@ -188,12 +189,16 @@ def _advice(
     return samples
 
 
-def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) -> int | None:
+def _available_bytes(view: View, meminfo: Meminfo) -> int:
+    if (available := view.inputs.snapshot.available_bytes) is not None:
+        return available
+    # Before 3.14: what is free or cached and not shared memory.
+    cached = meminfo.cached_bytes - (meminfo.shmem_bytes or 0)
+    return meminfo.free_bytes + meminfo.buffers_bytes + cached
+
+
+def _allowed_bytes(wanted: int, present: int, readers: float, available: int) -> int | None:
     """Return the read-ahead that memory allows, halving the wanted one; None: no more than now."""
-    available = meminfo.available_bytes
-    if available is None:  # before 3.14: what is free or cached and not shared memory
-        cached = meminfo.cached_bytes - (meminfo.shmem_bytes or 0)
-        available = meminfo.free_bytes + meminfo.buffers_bytes + cached
     budget = MEMORY_RATIO * available / (2 * max(math.ceil(readers), 1))
     while wanted > budget and wanted > present:
         wanted //= 2

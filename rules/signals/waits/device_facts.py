@@ -153,10 +153,10 @@ def carries_swap(disks: Collection[str], view: View, topology: Topology) -> bool
 
 def _has_memory_left(view: View) -> bool:
     """Whether programs can get memory without swapping; False if it is not known."""
-    meminfo = view.inputs.snapshot.meminfo
-    if meminfo is None or meminfo.available_bytes is None:
+    meminfo, available = view.inputs.snapshot.meminfo, view.inputs.snapshot.available_bytes
+    if meminfo is None or available is None:
         return False
-    return meminfo.available_bytes >= MEMORY_LEFT_RATIO * meminfo.total_bytes
+    return available >= MEMORY_LEFT_RATIO * meminfo.total_bytes
 
 
 def _rates(before: Moved | None, moved: tuple[Moved, ...], name: str) -> dict[str, float]:

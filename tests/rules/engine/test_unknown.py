@@ -7,6 +7,7 @@ import json
 import pytest
 from support import drives, machine
 from support.areca import Card
+from support.kstat import arcstats
 from support.memory import Memory
 from support.sources import SOURCES
 
@@ -70,6 +71,7 @@ MORE = {
             "arch": "x86_64\n",
         }.items()
     },
+    "/proc/spl/kstat/zfs/arcstats": arcstats(size=9e9, c=9e9, c_min=1e9, c_max=16e9),
     "/proc/spl/kstat/zfs/tank/state": "ONLINE\n",
     probe_path("run", ("zpool", "status", "-pLPs", "tank")): json.dumps(
         {

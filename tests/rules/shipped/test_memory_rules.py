@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.host import Host, shipped_rules
+from support.kstat import arcstats
 from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import parse_diskstats
@@ -19,6 +20,7 @@ from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
 from iowarden.collectors.procfs.stat import parse_stat
 from iowarden.collectors.procfs.vmstat import parse_vmstat
+from iowarden.collectors.zfs.arc import parse_arcstats
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals import increase
 from iowarden.rules.signals.device import hung
@@ -75,6 +77,8 @@ class Memory:
     io_bytes: float = 400 * MB
     """Read and written in this second."""
     sectors: float = 0.0
+    arc: float = 0.0
+    arc_max: float = 0.0
 
     def towards(self, begin: Mapping[str, float], ends: Mapping[str, float], share: float) -> None:
         """Interpolate; rates, numbers of tasks and of events change at once."""
@@ -102,6 +106,9 @@ class Memory:
                 f"allocstall_normal {self.allocstall:.0f}\npgscan_direct {self.scanned:.0f}\n"
                 f"compact_stall {self.compactions:.0f}\ndrop_pagecache {self.drops}\n"
                 f"balloon_inflate {self.ballooned:.0f}\n"
+            ),
+            "/proc/spl/kstat/zfs/arcstats": arcstats(
+                size=self.arc * 1024, c=self.arc * 1024, c_min=4 << 30, c_max=self.arc_max * 1024
             ),
             "/proc/pressure/memory": (
                 f"some avg10={self.pressure_some:.2f} avg60=0.00 avg300=0.00 total=1\n"
@@ -175,6 +182,7 @@ def values(files: Mapping[str, str]) -> dict[str, Any]:
         "stat": parse_stat(files["/proc/stat"]),
         "diskstats": parse_diskstats(files["/proc/diskstats"]),
         "pressure": Pressures(None, None, pressure, None),
+        "zfs_arc": parse_arcstats(files["/proc/spl/kstat/zfs/arcstats"]),
     }
 
 
@@ -237,6 +245,35 @@ def test_what_only_looks_like_a_stall_is_none(
         signals.run(70)
     signals.run(30, **{**signals.now.collapse(), **also})
     signals.run(180)
+    assert signals.longest_stall() == 0, why
+
+
+def test_the_cache_of_zfs_that_collapses_is_a_stall(signals: Signals) -> None:
+    """Most of the cache of this host is the ARC; the page cache stays as it is."""
+    signals.now.cached, signals.now.arc = 20 * GIB_KB, 80 * GIB_KB
+    signals.run(70)
+    signals.run(30, **signals.now.collapse() | {"cached": 20 * GIB_KB, "arc": 72 * GIB_KB})
+    signals.run(20)
+    assert signals.longest_stall() > FOR_SECONDS
+    assert signals.history[-1]["reclaim_stall_ratio"] == 8 / 128
+
+
+@pytest.mark.parametrize(
+    ("also", "why"),
+    [
+        ({"arc": 88 * GIB_KB}, "the ARC took the place of the page cache"),
+        ({"arc": 40 * GIB_KB, "arc_max": 40 * GIB_KB}, "somebody lowered zfs_arc_max"),
+    ],
+    ids=["grows", "limited"],
+)
+def test_a_page_cache_that_the_cache_of_zfs_replaces_has_not_collapsed(
+    signals: Signals, also: dict[str, float], why: str
+) -> None:
+    """Both hold what was read; memory that a user moved is no sign either."""
+    signals.now.arc, signals.now.arc_max = 80 * GIB_KB, 100 * GIB_KB
+    signals.run(190)
+    signals.run(30, **{**signals.now.collapse(), **also})
+    signals.run(60)
     assert signals.longest_stall() == 0, why
 
 
