@@ -42,7 +42,7 @@ from iowarden.collectors.procfs import (
 )
 from iowarden.collectors.raid import controller
 from iowarden.collectors.smart import smart_series
-from iowarden.collectors.zfs import arc, pool_state, vdevs
+from iowarden.collectors.zfs import arc, pool_state, txgs, vdevs
 
 if TYPE_CHECKING:
     from iowarden.collectors.source import Source
@@ -76,6 +76,7 @@ SOURCES: tuple[Source[Any], ...] = (
     btrfs.SOURCE,
     arc.SOURCE,
     pool_state.SOURCE,
+    txgs.SOURCE,
     vdevs.SOURCE,
     mapped_targets.SOURCE,
     enclosure.SOURCE,

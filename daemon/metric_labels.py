@@ -114,6 +114,8 @@ none:
     iowarden_zfs_arc_min_bytes
     iowarden_zfs_arc_size_bytes
     iowarden_zfs_arc_target_bytes
+    iowarden_zfs_writes_delayed_total
+    iowarden_zfs_writes_blocked_total
     iowarden_vmstat_page_cache_drops_total
     iowarden_vmstat_pgpgin_bytes_total
     iowarden_vmstat_pgpgout_bytes_total
@@ -618,14 +620,17 @@ action pool:
     iowarden_zfs_pool_scan_ratio
 group kind pool role vdev:
     iowarden_zfs_vdev_errors_total
+group pool role vdev:
+    iowarden_zfs_vdev_slow_requests_total
 group pool role state vdev:
     iowarden_zfs_vdev_state
 pool:
     iowarden_zfs_pool_data_errors iowarden_zfs_pool_fragmentation_ratio
     iowarden_zfs_pool_free_bytes iowarden_zfs_pool_full_in_seconds
     iowarden_zfs_pool_last_scrub_age_seconds
+    iowarden_zfs_pool_last_txg_dirty_bytes iowarden_zfs_pool_last_txg_sync_seconds
     iowarden_zfs_pool_size_bytes iowarden_zfs_pool_sustained_used_ratio
-    iowarden_zfs_pool_used_ratio
+    iowarden_zfs_pool_txg_sync_seconds iowarden_zfs_pool_used_ratio
 pool state:
     iowarden_zfs_pool_state
 program:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks
     from iowarden.collectors.zfs.arc import ArcStats
     from iowarden.collectors.zfs.pool_state import PoolState
+    from iowarden.collectors.zfs.txgs import ZfsWrites
     from iowarden.collectors.zfs.vdevs import PoolDevices
 
 
@@ -86,6 +87,7 @@ class Snapshot:
     btrfs_scrub: Mapping[str, BtrfsScrub] | None = None
     zfs_arc: ArcStats | None = None
     zfs: Mapping[str, PoolState] | None = None
+    zfs_txgs: ZfsWrites | None = None
     zfs_vdevs: Mapping[str, PoolDevices] | None = None
     dm_targets: tuple[TargetStatus, ...] | None = None
     enclosure: tuple[EnclosureSlot, ...] | None = None

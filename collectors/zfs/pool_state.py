@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/proc/spl/kstat/zfs"
 """Statistics of the module, and a directory for each imported pool."""
+POOL = "pool "
+"""Prefix of a pool's name in the key of its incidents, and where devices are named as well."""
 STATES = (
     "ONLINE",
     "DEGRADED",
@@ -96,6 +98,11 @@ def emit(value: Mapping[str, PoolState]) -> list[Sample]:
         if pool.state
         for state in STATES
     ]
+
+
+def pool_of(dataset: str) -> str:
+    """Return the pool of a dataset, volume or snapshot: 'pool tank' of 'tank/home@monday'."""
+    return POOL + dataset.partition("/")[0].partition("@")[0].partition("#")[0]
 
 
 def node_samples(value: Mapping[str, PoolState]) -> Iterator[Sample]:

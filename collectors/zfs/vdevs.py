@@ -39,6 +39,11 @@ FAMILIES = (
         "Read, write and checksum errors of a device of a ZFS pool, since 'zpool clear' or import.",
     ),
     Family(
+        "iowarden_zfs_vdev_slow_requests_total",
+        "counter",
+        "Requests for which a device of a ZFS pool took longer than 30 s (zio_slow_io_ms).",
+    ),
+    Family(
         "iowarden_zfs_pool_data_errors",
         "gauge",
         "Files and objects of a ZFS pool that are damaged.",
@@ -180,6 +185,8 @@ def _samples(pool: PoolStatus) -> Iterator[Sample]:
         )
         for kind, count in device.errors.items():
             yield "iowarden_zfs_vdev_errors_total", (group, ("kind", kind), *labels), float(count)
+        if device.slow_requests is not None:
+            yield "iowarden_zfs_vdev_slow_requests_total", (group, *labels), device.slow_requests
     name = (("pool", pool.name),)
     if pool.data_errors is not None:
         yield "iowarden_zfs_pool_data_errors", name, float(pool.data_errors)

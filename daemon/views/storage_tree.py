@@ -15,13 +15,14 @@ from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.quantity import duration, percentage
 from iowarden.collectors.sysfs import printable_name
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.collectors.zfs.zpool_status import redundancy_groups
 from iowarden.daemon.control.storage_document import StorageNode, StorageTree
 from iowarden.daemon.views import storage_members as members
 from iowarden.daemon.views.storage_bays import bays
 from iowarden.daemon.views.storage_facts import CRITICAL, THIN_POOL, StorageFacts, is_hidden, worst
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.stack import POOL, DeviceStack, path_maps
+from iowarden.rules.topology.stack import DeviceStack, path_maps
 from iowarden.rules.topology.survival import BTRFS, LVM
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from shlex import quote
 
 from iowarden.collectors.printable import name as safe_name
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.advice.facts import DeviceKind
 from iowarden.rules.advice.step import StepContext, listed
 from iowarden.rules.topology.device_identity import device_of, identity
 from iowarden.rules.topology.redundancy import runs
-from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
+from iowarden.rules.topology.stack import FILE_SYSTEM
 
 _NO_REPLACEMENT = (
     "Replace or remove no disk before these counts show which one has the errors: another may hold"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.quantity import duration
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.advice import advice
 from iowarden.rules.advice.step import AdviceSubject, StepContext
 from iowarden.rules.manual.example import SERIAL, Example
@@ -20,7 +21,6 @@ from iowarden.rules.rulefile.overrides import adjustable, comparisons, severity
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.stack import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -120,7 +120,11 @@ _TITLES: Mapping[str, str] = {
     "zfs_pool_fragmentation_ratio": "fragmentation of the free space",
     "zfs_pool_full_in_seconds": "full in",
     "zfs_pool_last_scrub_age_seconds": "last scrub, ago",
+    "zfs_pool_last_txg_dirty_bytes": "data of the transaction group before",
+    "zfs_pool_last_txg_sync_seconds": "time to write the transaction group before",
+    "zfs_pool_txg_sync_seconds": "present transaction group is being written for",
     "zfs_pool_used_ratio": "used",
+    "zfs_vdev_slow_requests_total": "requests that took longer than 30 s",
 }
 """Where the metric's name without its unit does not read well."""
 

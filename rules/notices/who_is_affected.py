@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.faults import LOST_A_DISK, UNWRITTEN
 from iowarden.rules.notices.mail import distinct, listed, lost_a_disk
 from iowarden.rules.topology.device_identity import ADAPTER, ARRAY, ITSELF, identity
-from iowarden.rules.topology.stack import POOL, unseen_uses
+from iowarden.rules.topology.stack import unseen_uses
 from iowarden.rules.topology.topology import dependents_of
 
 if TYPE_CHECKING:

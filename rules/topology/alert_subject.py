@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.topology.device_identity import ITSELF, Identity, adapter_identity, identity
-from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
+from iowarden.rules.topology.stack import FILE_SYSTEM
 from iowarden.rules.topology.topology import NO_DEPENDENTS, file_system, mounted_from
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def subject(
     if not device:
         setting = what.fault is Fault.SETTING
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
+    if device.startswith(POOL):
+        return pool(device.removeprefix(POOL))
     for key, gone in state.gone.items():
         if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.quantity import quantity
+from iowarden.collectors.zfs.pool_state import POOL, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.procfs.swaps import Swap
 
-POOL = "pool "
-"""Prefix of the name of a ZFS pool, which is also the key of its incidents."""
 FILE_SYSTEM = "file system "
 """Prefix of the name of a file system by its UUID."""
 _ZFS = frozenset({"zfs", "fuse.zfs"})
@@ -89,7 +88,7 @@ class DeviceStack:
                 point = next((each for each in _parents(device.backing_file) if each in points), "")
                 self._loops.setdefault(point, []).append(device.name)
         for name, volume in topology.zvols.items():
-            self._loops.setdefault(_pool(volume), []).append(name)
+            self._loops.setdefault(pool_of(volume), []).append(name)
         self._swaps: dict[str, list[Swap]] = {}
         for swap in topology.swaps:
             point = next((each for each in _parents(swap.path) if each in points), "")
@@ -122,7 +121,7 @@ class DeviceStack:
                 swaps |= self._swapped(part)
                 signature = self._topology.signatures.get(part)
                 if signature is not None and signature.kind == ZFS:
-                    todo.append((_pool(signature.group), part))
+                    todo.append((pool_of(signature.group), part))
                 elif signature is not None and (signed := _signed(signature, part)):
                     used = signature.kind in _UNLISTED
                     found[signed] = CarriedItem(signed, signed, part, None, used=used)
@@ -194,7 +193,7 @@ class DeviceStack:
 def _below(topology: Topology, mount: Mount) -> Iterable[str]:
     """Return the devices below a mount."""
     if mount.kind in _ZFS:
-        return (_pool(mount.source),)
+        return (pool_of(mount.source),)
     paths: tuple[str, ...]
     if mount.device_number in topology.names:
         other = (_OTHER_DEVICE.fullmatch(option) for option in mount.super_options)
@@ -206,11 +205,6 @@ def _below(topology: Topology, mount: Mount) -> Iterable[str]:
     names = dict.fromkeys(topology.kernel_name(path) for path in paths)
     system = topology.btrfs.get(next(iter(names)))
     return names if system is None else system.devices
-
-
-def _pool(dataset: str) -> str:
-    """Return the pool of a ZFS dataset or snapshot: 'pool tank' of 'tank/home@monday'."""
-    return POOL + re.split("[/@#]", dataset, maxsplit=1)[0]
 
 
 def _signed(signature: BlockSignature, part: str) -> str:

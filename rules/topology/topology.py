@@ -15,6 +15,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.swaps import Swap
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.topology.device_changes import DeviceChangeKind
 from iowarden.rules.topology.device_identity import (
     ADAPTER,
@@ -22,7 +23,7 @@ from iowarden.rules.topology.device_identity import (
     file_system_key,
     identity,
 )
-from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, DeviceStack, path_maps
+from iowarden.rules.topology.stack import FILE_SYSTEM, DeviceStack, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -58,6 +58,7 @@ PATHS = {
     "block": "/sys/block",
     "zfs_arc": "/proc/spl/kstat/zfs/arcstats",
     "zfs": "/proc/spl/kstat/zfs",
+    "zfs_txgs": "/proc/spl/kstat/zfs",
     "zfs_vdevs": "/proc/spl/kstat/zfs",
     "enclosure": "/sys/class/enclosure",
     "hwmon": "/sys/class/hwmon",
@@ -75,7 +76,7 @@ PATHS = {
 }
 LISTED = frozenset(
     "bad_blocks bdi block btrfs controllers dm dm_targets enclosure ext4 hwmon monitors numa queue"
-    " scsi smart zfs zfs_vdevs".split()
+    " scsi smart zfs zfs_txgs zfs_vdevs".split()
 )
 """Collectors that list a directory first: PATHS has its path."""
 WHOLE = [source for source in SOURCES if source.name != "backups"]

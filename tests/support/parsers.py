@@ -58,6 +58,9 @@ _ARGUMENTS: Final[dict[str, object]] = {
     "request": ScanRequest("8:16", "S1", 1 << 30, 4096, 4096, 0.0, 1, None, (4096,)),
     "log": False,
     "command": "GETCONFIG",
+    "names": ("size", "c"),
+    "required": ("size",),
+    "now_nanoseconds": kstat.NOW_NANOSECONDS,
 }
 """What parsers take besides the text, by the parameter's name."""
 
@@ -203,6 +206,9 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
         kstat.arcstats(size=9 << 30, c=9 << 30, c_min=1 << 30, c_max=16 << 30),
         kstat.named({"size": 9 << 30, "c": 9 << 30, "c_min": 1 << 30, "c_max": 16 << 30}),
     ),
+    "zfs.kstat.parse_named": (kstat.named({"size": 9, "c": 8}),),
+    "zfs.kstat.taken_nanoseconds": (kstat.named({"size": 9, "c": 8}),),
+    "zfs.txgs.parse_txgs": (kstat.txgs(syncing_seconds=4.0),),
     "zfs.pool_space.parse_space": ("199447543808\t162000000000\t37447543808\t31\n",),
     "zfs.vdevs.parse_pool": (
         (

@@ -13,14 +13,16 @@ import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.model import SECTOR_BYTES
+from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.signals import guards
 from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device, multipath, slow, slow_windows, suspended
 from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
-from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause
+from iowarden.rules.signals.waits.freeze_cause import SYNC_SECONDS, DeviceFacts, FreezeCause
 from iowarden.rules.signals.waits.freezes import NO_PERMIT, Permit
 from iowarden.rules.signals.writeback import writeback
 
@@ -47,6 +49,8 @@ _UTILIZATION = "iowarden_device_utilization_ratio"
 BUSY_RATIO, IDLE_RATIO = 0.8, 0.1
 """A device in use so much is slow for all, whatever a control group is allowed; one that is hardly
 in use delays no program."""
+WAITING_RATIO = 0.5
+"""Disks of a pool that are in use so much less than another one wait for it."""
 MEMORY_LEFT_RATIO = 0.1
 """A host with so much of its memory available does not swap for want of it."""
 IDLE_SECONDS = 4.0
@@ -70,18 +74,30 @@ _METRICS = frozenset(
 
 def leaves(name: str, topology: Topology) -> frozenset[str]:
     """Return the leaf devices below one; all of the host where it is not known."""
-    below = {*members(topology, name), name} if name in topology.devices else set()
-    own = below.intersection(topology.leaves)
+    own = stack_of(name, topology).intersection(topology.leaves)
     return frozenset(own or topology.leaves)
+
+
+def stack_of(name: str, topology: Topology) -> set[str]:
+    """Return a device and all below it; a pool ('pool tank') is on what udev found a label of."""
+    if not name.startswith(POOL):
+        return {name, *members(topology, name)}
+    parts = (
+        part
+        for part, signature in topology.signatures.items()
+        if signature.kind == ZFS and POOL + signature.group == name
+    )
+    wholes = {whole.name for part in parts if (whole := topology.whole(part)) is not None}
+    return {name}.union(*(members(topology, whole) for whole in wholes))
 
 
 def device_facts(
     name: str, began_seconds: float, moved: tuple[Moved, ...], view: View, topology: Topology
 ) -> DeviceFacts:
     """Return the facts of a device and of those below it, since the oldest wait began."""
-    is_known = name in topology.devices
+    stack = stack_of(name, topology)
+    is_known = name in topology.devices or len(stack) > 1
     below = {name, *(leaves(name, topology) if is_known else ())}
-    stack = {name, *(members(topology, name) if is_known else ())}
     unwritten = writeback.seen(view)
     values = {
         (metric, dict(labels).get("device", "")): value
@@ -109,7 +125,8 @@ def device_facts(
         dominant=_by_queue(dominant, moved),
         synchronizing=_synchronizing(values, below, topology) if is_busy else (),
         holding=holding_requests(stack, before, moved, topology),
-        is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
+        is_suspended=_is_pool_suspended(name, view)
+        or not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
         discarding=_named(
             one
             for one in below.intersection(topology.leaves)
@@ -122,6 +139,8 @@ def device_facts(
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
         is_untouched=is_known and is_untouched(before, moved, below),
+        is_pool_syncing=_is_pool_syncing(name, view),
+        busiest=_busiest(before, moved, below.intersection(topology.leaves)),
         has_memory_left=_has_memory_left(view),
         rates={
             of_stack.device_number: _rates(before, moved, one)
@@ -149,6 +168,32 @@ def carries_swap(disks: Collection[str], view: View, topology: Topology) -> bool
             if carrier is not None and not leaves(carrier.name, topology).isdisjoint(disks):
                 return True
     return False
+
+
+def _is_pool_suspended(name: str, view: View) -> bool:
+    pools = view.inputs.snapshot.zfs or {}
+    pool = pools.get(name.removeprefix(POOL)) if name.startswith(POOL) else None
+    return pool is not None and pool.state == "SUSPENDED"
+
+
+def _is_pool_syncing(name: str, view: View) -> bool:
+    writes = view.inputs.snapshot.zfs_txgs
+    if writes is None or not name.startswith(POOL):
+        return False
+    pool = writes.pools.get(name.removeprefix(POOL))
+    return pool is not None and (pool.sync_seconds or 0.0) >= SYNC_SECONDS
+
+
+def _busiest(
+    before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]
+) -> tuple[str, ...]:
+    """Return the one disk that is in use while the others wait for it; () if there is none."""
+    if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
+        return ()
+    in_use = sorted((_utilization_ratio(before, moved[-1], name), name) for name in disks)
+    if len(in_use) < 2 or in_use[-1][0] < BUSY_RATIO:
+        return ()
+    return (in_use[-1][1],) if in_use[-2][0] <= WAITING_RATIO * in_use[-1][0] else ()
 
 
 def _has_memory_left(view: View) -> bool:
@@ -385,10 +430,10 @@ def earlier_permit(
     is_writer_alone: bool,
 ) -> Permit:
     """Return what guards that may have ended permit those who began to wait under them."""
-    own = [one for one in disks if one in members(topology, name) or one == name]
-    stack = own or [name, *members(topology, name)]
+    stack = stack_of(name, topology)
+    own = [one for one in disks if one in stack]
     of_disks = (Guard.SPINNING_UP, *((Guard.WRITER_ONLY,) if is_writer_alone else ()))
-    until = [max(latest.get((one, guard), -math.inf) for guard in of_disks) for one in stack]
+    until = [max(latest.get((one, guard), -math.inf) for guard in of_disks) for one in own or stack]
     # Of several disks that are the cause the one that is permitted least counts.
     at_disks = min(until) if own else max(until)
     at = max(at_disks, latest.get((name, Guard.FROZEN), -math.inf))
@@ -417,7 +462,7 @@ def guarded_seconds(
     # Who waits behind a discard, or behind a writer, is harmed: the mail names it.
     behind = {Guard.DISCARDING, *(() if is_writer_alone else (Guard.WRITER_ONLY,))}
     active = {one: own - behind for one, own in watch.guards.items()}
-    stack = {name, *members(topology, name)}
+    stack = stack_of(name, topology)
     own_seconds = [guards.min_seconds(active.get(one, of_host)) for one in disks if one in stack]
     maps = stack.difference(topology.leaves) if own_seconds else stack
     above = {guard for one in maps for guard in active.get(one, ())}

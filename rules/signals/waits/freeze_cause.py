@@ -44,11 +44,14 @@ _JOURNAL = (
     "btrfs_commit_transaction",
     "btrfs_sync_log",
     "wait_current_trans",
-    "txg_wait_synced",  # ZFS: module/zfs/txg.c, like the next
-    "txg_wait_open",
-    "zil_commit",
-    "dmu_tx_wait",
 )
+_POOL = (
+    "txg_wait_",  # ZFS: module/zfs/txg.c
+    "zil_commit",  # module/zfs/zil.c
+    "dmu_tx_",  # module/zfs/dmu_tx.c: as much is queued as may be
+)
+SYNC_SECONDS = 4.0
+"""A pool that has been writing a transaction group for less delays no program for long."""
 _WRITE_BACK = (
     "balance_dirty_pages",
     "folio_wait_writeback",
@@ -148,6 +151,8 @@ class FreezeCause(enum.StrEnum):
     """More unwritten data is queued than the device writes in the time that programs wait."""
     SYNCHRONIZING = "synchronizing"
     """Its disks are busy with the check, resync, rebuild or reshape of an array."""
+    POOL_SYNC = "pool sync"
+    """A transaction group of a ZFS pool is not written yet, or as much as may be is queued."""
     JOURNAL = "journal"
     """A commit of the file system's journal has not ended."""
     MEMORY = "memory"
@@ -171,7 +176,9 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
-WHERE = frozenset({FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN})
+WHERE = frozenset(
+    {FreezeCause.POOL_SYNC, FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN}
+)
 """Causes that are known by where programs wait, not by why it takes so long."""
 NOT_BY_LOAD = BLAMES_DEVICE | {
     FreezeCause.SYNCHRONIZING,
@@ -218,6 +225,10 @@ class DeviceFacts:
     is_answering: bool = False
     """Whether what is mounted from a server has answered other calls since the oldest one, or this
     program's earlier ones as slowly."""
+    is_pool_syncing: bool = False
+    """Whether a ZFS pool has been writing a transaction group for long."""
+    busiest: tuple[str, ...] = ()
+    """The one disk that is in use all of the time while the others mostly wait for it."""
     is_swap_storm: bool = False
     carries_swap: bool = False
     """Whether a swap area is on it: in a storm that keeps it busy."""
@@ -240,6 +251,7 @@ class DeviceFacts:
             FreezeCause.NEIGHBOUR: self.dominant[:1],
             FreezeCause.SYNCHRONIZING: self.synchronizing,
             FreezeCause.NOT_PASSED_ON: self.holding,
+            FreezeCause.POOL_SYNC: self.busiest,
         }
         return by_cause.get(cause, ())
 
@@ -267,6 +279,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and facts.carries_swap and facts.is_busy),
         (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),
+        (FreezeCause.POOL_SYNC, facts.is_pool_syncing or _any_in(tasks, _POOL)),
         (FreezeCause.JOURNAL, not facts.is_untouched and _any_in(tasks, _JOURNAL)),
         (FreezeCause.MEMORY, _any_in(tasks, _RECLAIM)),
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
@@ -407,6 +420,11 @@ def _waits_for_writing(tasks: tuple[BlockedTask, ...]) -> bool:
 def waits_for_thaw(task: BlockedTask) -> bool:
     """Whether a task waits until its file system is no longer frozen, and for no disk."""
     return waits_in(task, _FROZEN)
+
+
+def waits_for_pool(task: BlockedTask) -> bool:
+    """Whether a task waits until a ZFS pool has written."""
+    return waits_in(task, _POOL)
 
 
 def _any_in(tasks: tuple[BlockedTask, ...], prefixes: tuple[str, ...]) -> bool:

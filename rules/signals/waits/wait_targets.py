@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.zfs.pool_state import POOL, pool_of
 from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.discards import is_discard
 from iowarden.rules.signals.storage_call import is_server, waits_for_server
 from iowarden.rules.signals.waits import device_facts, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
+    SYNC_SECONDS,
     FreezeCause,
     is_fault,
+    waits_for_pool,
     waits_for_swap,
     waits_for_thaw,
 )
@@ -33,6 +36,7 @@ HOST = ""
 """The device of a wait whose file is on no device that is known."""
 SUSPENDED_SECONDS = 10.0
 """A device may be suspended for so long before that is read: two polls."""
+_ZFS = "zfs"
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
@@ -62,6 +66,10 @@ def waits_by_device(
     if on_servers:
         by_device.setdefault(_only_server(by_device, state, view), []).extend(on_servers)
         placeless = [wait for wait in placeless if not waits_for_server(wait.task)]
+    of_pools = [wait for wait in placeless if waits_for_pool(wait.task)]
+    if of_pools and (pool := _only_pool(by_device, topology, view)):
+        by_device.setdefault(pool, []).extend(of_pools)
+        placeless = [wait for wait in placeless if wait not in of_pools]
     discards_at = device.GROUP.state(view.states).tasks.discards_at
     for wait in placeless if discards_at else ():
         if is_discard(wait.task):
@@ -80,6 +88,28 @@ def waits_by_device(
                 where = name or _suspended_device(wait, view)
                 by_device.setdefault(where, []).append(wait)
     return by_device
+
+
+def _only_pool(by_device: Iterable[str], topology: Topology, view: View) -> str:
+    """Return the one pool that a call without a file can be for; '' if it is not certain.
+
+    The only one that others wait for, else the only one that has been writing a transaction group
+    for long, else the only one of the host.
+    """
+    txgs = view.inputs.snapshot.zfs_txgs
+    syncing = [
+        name
+        for name, pool in ({} if txgs is None else txgs.pools).items()
+        if (pool.sync_seconds or 0.0) >= SYNC_SECONDS
+    ]
+    for candidates in (
+        [name for name in by_device if name.startswith(POOL)],
+        [POOL + name for name in syncing],
+        [POOL + name for name in topology.pools],
+    ):
+        if candidates:
+            return candidates[0] if len(candidates) == 1 else ""
+    return ""
 
 
 def _is_for_memory(wait: Wait, state: HarmState, view: View) -> bool:
@@ -168,13 +198,18 @@ def _only_device(
 def _sources(view: View) -> dict[str, str]:
     """Return from where file systems are mounted ('nas:/home'), by mount point and by number.
 
-    A network mount, and btrfs, have a number that belongs to no device ('0:52').
+    A network mount, and btrfs, have a number that belongs to no device ('0:52'). What is mounted
+    from a ZFS pool is the pool: all of its datasets wait for the same transaction group.
     """
     mounts = view.inputs.snapshot.mounts
     known = () if mounts is None else mounts.mounts
-    with_path = [mount for mount in known if "/" in mount.source]
-    numbers = {mount.device_number: mount.source for mount in with_path}
-    return numbers | {mount.mount_point: mount.source for mount in with_path}
+    sources = {
+        mount: pool_of(mount.source) if mount.kind == _ZFS else mount.source
+        for mount in known
+        if mount.kind == _ZFS or "/" in mount.source
+    }
+    numbers = {mount.device_number: source for mount, source in sources.items()}
+    return numbers | {mount.mount_point: source for mount, source in sources.items()}
 
 
 def _is_placeless(task: BlockedTask) -> bool:
@@ -184,8 +219,11 @@ def _is_placeless(task: BlockedTask) -> bool:
 
 
 def device_of(task: BlockedTask, topology: Topology) -> str:
-    """Return the whole device of a task's file, the server of a network mount, or HOST."""
+    """Return the whole device of a task's file, its pool, the server of a mount, or HOST."""
     if not task.waits_at:
         return HOST
     whole = topology.whole(task.waits_at)
-    return task.waits_at if whole is None else whole.name
+    if whole is None:
+        return task.waits_at
+    volume = topology.zvols.get(whole.name)
+    return whole.name if volume is None else pool_of(volume)

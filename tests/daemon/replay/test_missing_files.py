@@ -82,8 +82,8 @@ def test_a_whole_machine_is_not_warned_of(tmp_path: Path, capsys: Captured) -> N
 
 SOME_HOSTS = frozenset(
     "clock numa loadavg thp uname udev tasks io_sweep monitors queue bdi hwmon ext4 btrfs"
-    " enclosure filesystem backups bad_blocks btrfs_scrub controllers zfs zfs_vdevs"
-    " dm_targets".split()
+    " enclosure filesystem backups bad_blocks btrfs_scrub controllers zfs zfs_arc zfs_txgs"
+    " zfs_vdevs dm_targets".split()
 )
 """Collectors whose files not every host has, or that decide no verdict by themselves."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import drives, machine
+from support import drives, kstat, machine
 from support.areca import Card
-from support.kstat import arcstats
 from support.memory import Memory
 from support.sources import SOURCES
 
@@ -71,8 +70,10 @@ MORE = {
             "arch": "x86_64\n",
         }.items()
     },
-    "/proc/spl/kstat/zfs/arcstats": arcstats(size=9e9, c=9e9, c_min=1e9, c_max=16e9),
+    "/proc/spl/kstat/zfs/arcstats": kstat.arcstats(size=9e9, c=9e9, c_min=1e9, c_max=16e9),
+    "/proc/spl/kstat/zfs/dmu_tx": kstat.named({"dmu_tx_dirty_over_max": 2}),
     "/proc/spl/kstat/zfs/tank/state": "ONLINE\n",
+    "/proc/spl/kstat/zfs/tank/txgs": kstat.txgs(syncing_seconds=4.0),
     probe_path("run", ("zpool", "status", "-pLPs", "tank")): json.dumps(
         {
             "status": 0,

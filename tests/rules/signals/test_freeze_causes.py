@@ -56,7 +56,30 @@ def task(*stack: str, **changes: object) -> BlockedTask:
         ("a commit, and nothing is queued", [COMMIT], {}, "journal"),
         ("a commit, and its disk has nothing to do", [COMMIT], {"is_untouched": True}, "unknown"),
         ("the log of XFS is full", [("xlog_grant_head_wait", "xfs_log_reserve")], {}, "journal"),
-        ("a transaction group of ZFS", [("cv_wait_common", "txg_wait_synced_impl")], {}, "journal"),
+        (
+            "a transaction group of ZFS",
+            [("cv_wait_common", "txg_wait_synced_impl")],
+            {},
+            "pool sync",
+        ),
+        (
+            "a read from a pool that has been writing a transaction group for long",
+            [("cv_wait_common", "zio_wait", "arc_read", "zfs_read")],
+            {"is_pool_syncing": True},
+            "pool sync",
+        ),
+        (
+            "ZFS, next to an ext4 with 3 GB queued",
+            [("cv_wait_common", "dmu_tx_wait", "zfs_write")],
+            {"queued_bytes": 3e9},
+            "pool sync",
+        ),
+        (
+            "a disk of the pool completes nothing",
+            [("cv_wait_common", "txg_wait_synced_impl")],
+            {"is_pool_syncing": True, "hanging": ("sdb",)},
+            "hang",
+        ),
         (
             "a frozen file system",
             [("percpu_rwsem_wait", "__percpu_down_read", "vfs_write")],
