@@ -116,6 +116,9 @@ class ScsiDevice:
     """iotmo_cnt."""
     read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
+    access_state: str | None = None
+    """Of a path to a storage array (ALUA): 'active/optimized', 'active/non-optimized', 'standby',
+    'unavailable', 'offline', 'transitioning', 'lba-dependent'; None: it has no device handler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +315,8 @@ def _block_entry(found: Attributes) -> str | None:
 def _device(address: str, found: Attributes) -> ScsiDevice:
     disk = _block_entry(found)
     seconds = found.count("timeout")
+    # Without a handler the kernel refuses to read its state (scsi_sysfs.c, sdev_show_access_state).
+    has_handler = found.text("dh_state") not in {None, "detached"}
     return ScsiDevice(
         address=printable_name(address),
         host="host" + printable_name(address.partition(":")[0]),
@@ -324,6 +329,7 @@ def _device(address: str, found: Attributes) -> ScsiDevice:
         completions_total=_counter(found, "iodone_cnt"),
         errors_total=_counter(found, "ioerr_cnt"),
         timeouts_total=_counter(found, "iotmo_cnt"),
+        access_state=found.text("access_state") if has_handler else None,
         read_error=found.read_error,
     )
 

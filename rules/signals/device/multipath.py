@@ -5,9 +5,11 @@ stored. The SCSI state shows that a path does not work, never that it works: dev
 using a path whose SCSI state remains 'running'. Whether it uses a path is in 'dmsetup status'
 (collectors/device_mapper); where that is not read, its changes are in the kernel's log. NVMe
 multipath selects paths by the state of the controller and of the ANA group, which are both read.
-Sources:
-kernel, scsi_sysfs.c (sdev_states), dm-mpath.c (fail_path), nvme/host/sysfs.c (state),
-nvme/host/multipath.c (ana_state); multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
+Through which controller of the storage array a SCSI path leads, and whether that is the optimized
+one (ALUA), is its access state.
+Sources: kernel, scsi_sysfs.c (sdev_states, sdev_access_states), dm-mpath.c (fail_path),
+nvme/host/sysfs.c (state), nvme/host/multipath.c (ana_state); multipath-tools,
+libmultipath/devmapper.h (UUID_PREFIX).
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
 _SLOWER = "non-optimized"
 """A path of NVMe that works, through the storage array's other controller."""
+_OPTIMIZED = frozenset({"live", "active/optimized"})
+_NOT_OPTIMIZED = frozenset(
+    {_SLOWER, "active/non-optimized", "standby", "unavailable", "offline", "transitioning"}
+)
+"""Access states of a path that works for device-mapper: 'standby' answers its checker, no request.
+Source: kernel, scsi_sysfs.c (sdev_access_states)."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
 
 
@@ -73,7 +81,9 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
     """
     logged, reported = view.inputs.failed_paths, _reported_paths(view)
     scsi = view.inputs.snapshot.scsi
-    states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
+    of_scsi = () if scsi is None else scsi.devices.values()
+    states = {each.device: each.state for each in of_scsi}
+    access = {each.device: each.access_state for each in of_scsi}
     now, before = view.inputs.now_seconds, dict(remembered)
     for name, paths in path_maps(topology).items():
         device = topology.devices[name]
@@ -98,13 +108,15 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
                 yield "iowarden_multipath_path", (("device", path), ("map", name)), 1.0
         labels = (("device", name), ("name", device.dm_name or name))
         working = [path for path, state in zip(paths, found, strict=False) if state == "working"]
-        if working and name.startswith("nvme"):
-            slower = all(topology.devices[path].state == _SLOWER for path in working)
+        accesses = {access.get(path) or topology.devices[path].state for path in working}
+        is_optimized = not accesses.isdisjoint(_OPTIMIZED)
+        if is_optimized or (accesses and accesses <= _NOT_OPTIMIZED):  # else it is not known
             optimized = remembered.get(f"optimized {_key(device)}", ())
             is_recent = any(now - at <= FORGOTTEN_SECONDS for at, _ in optimized)
-            if not slower:
+            if is_optimized:
                 baseline.seen(remembered, f"optimized {_key(device)}", 1.0, now)
-            yield "iowarden_multipath_nonoptimized_only", labels, float(slower and is_recent)
+            slower = is_recent and not is_optimized
+            yield "iowarden_multipath_nonoptimized_only", labels, float(slower)
         for each in STATES:
             yield PATHS, (*labels, ("state", each)), float(found.count(each))
 
@@ -148,7 +160,7 @@ GROUP = baseline.group(
         Family(
             "iowarden_multipath_nonoptimized_only",
             "gauge",
-            "1 while all paths of an NVMe multipath map that work are non-optimized ones (ANA), and"
+            "1 while all paths of a multipath map that work are non-optimized ones (ALUA, ANA), and"
             " one was optimized within 7 days.",
         ),
         Family(

@@ -192,6 +192,20 @@ def test_a_state_the_kernel_has_no_name_for_leaves_the_disk_in_doubt(machine: Ma
     assert busy in reasons[(("host", "host2"),)]
 
 
+def test_only_a_path_with_a_device_handler_has_an_access_state(machine: MachineMaker) -> None:
+    """Of the others the kernel refuses to read it (EINVAL): that is no fault of the disk."""
+    path = "/sys/class/scsi_device/2:0:{}:0/device/{}"
+    refused = {path.format(0, "dh_state"): "detached\n", path.format(0, "access_state/x"): None}
+    array = {
+        path.format(1, "dh_state"): "alua\n",
+        path.format(1, "access_state"): "active/non-optimized\n",
+    }
+    scsi = read_scsi(machine(STARVING | refused | array))
+    states = [each.access_state for each in scsi.devices.values()]
+    assert states == [None, "active/non-optimized"]
+    assert dict(unreadable(scsi)) == {}
+
+
 @pytest.mark.parametrize("gone", ["scsi_device/2:0:0:0/device", "scsi_host/host2"])
 def test_what_vanishes_while_it_is_read_is_left_out(gone: str, machine: MachineMaker) -> None:
     """A device removed after the listing is left out as a whole, and the other one remains."""

@@ -9,12 +9,14 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.scsi import ScsiDevice, ScsiTopology
+from iowarden.collectors.device_mapper.target_status import parse_line
 from iowarden.rules.signals.device import multipath
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.device_mapper.target_status import TargetStatus
     from iowarden.rules.signals import table
 
 DAY = 86_400.0
@@ -30,6 +32,10 @@ class Looks:
     def __init__(self) -> None:
         self.state: table.Pairs | object = {}
         self.now = 1000.0
+        self.access: dict[str, str] = {}
+        """Of the paths, by name (ALUA)."""
+        self.in_use = ""
+        """What device-mapper has for two paths of MAP: 'A' uses it; '': its state is not read."""
 
     def look(
         self, *devices: Device, states: dict[str, str] | None = None, after: float = 15.0
@@ -42,7 +48,7 @@ class Looks:
         found = states or {}
         scsi = ScsiTopology({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
         values: dict[str, Topology | ScsiTopology] = {"block": topology(*devices), "scsi": scsi}
-        inputs = Inputs(self.now, self.now, Snapshot(**values))
+        inputs = Inputs(self.now, self.now, Snapshot(**values, dm_targets=self._dm_targets()))
         view = View(inputs, None)
         self.state, samples = multipath.GROUP.step(self.state, view)  # type: ignore[arg-type]
         self.samples = samples or []
@@ -52,10 +58,21 @@ class Looks:
                 paths.setdefault(dict(labels)["device"], []).append(int(value))
         return paths
 
-    @staticmethod
-    def _scsi(name: str, state: str) -> ScsiDevice:
+    def _scsi(self, name: str, state: str) -> ScsiDevice:
         unknown = (None,) * 6
-        return ScsiDevice(name, "host1", name, 0, state, *unknown)
+        access = self.access.get(name)
+        return ScsiDevice(name, "host1", name, 0, state, *unknown, access_state=access)
+
+    def _dm_targets(self) -> tuple[TargetStatus, ...] | None:
+        if not self.in_use:
+            return None
+        first, second = self.in_use
+        status = parse_line(
+            "mpatha: 0 8 multipath 2 0 0 0 2 1"
+            f" A 0 1 2 8:0 {first} 0 0 1 E 0 1 2 8:16 {second} 0 0 1"
+        )
+        assert status is not None
+        return (replace(status, device="dm-0"),)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +183,38 @@ def test_only_non_optimized_paths_are_left_when_one_was_optimized_before() -> No
     assert nonoptimized(looks, "live", slower) == [0]
     assert nonoptimized(looks, slower, slower) == [1]
     assert nonoptimized(looks, slower, slower, after=8 * DAY) == [0]
+
+
+@pytest.mark.parametrize(
+    ("access", "in_use", "expected"),
+    [
+        (("active/optimized", "active/non-optimized"), "AA", [0]),
+        (("active/optimized", "active/non-optimized"), "FA", [1]),
+        (("active/non-optimized", "active/non-optimized"), "AA", [1]),
+        (("transitioning", "active/non-optimized"), "AA", [1]),
+        (("active/optimized", "standby"), "FA", [1]),
+        (("lba-dependent", "active/non-optimized"), "AA", []),
+        (("active/optimized", "active/non-optimized"), "FF", []),
+        (("active/optimized", "active/non-optimized"), "", []),
+    ],
+    ids=[
+        *("well", "owner-lost", "moved-by-array", "moving", "standby-left", "by-block"),
+        *("no-path", "not-read"),
+    ],
+)
+def test_a_lun_whose_optimized_paths_are_lost_is_reached_by_the_other_controller(
+    access: tuple[str, str], in_use: str, expected: list[float]
+) -> None:
+    """ALUA: device-mapper decides which paths work, the array which of them are optimized."""
+    looks = Looks()
+    paths = [
+        replace(path, device_number=number)
+        for path, number in zip(PATHS, ("8:0", "8:16"), strict=True)
+    ]
+    states = {"sda": "running", "sdb": "running"}
+    looks.access, looks.in_use = {"sda": "active/optimized", "sdb": "active/non-optimized"}, "AA"
+    looks.look(MAP, *paths, states=states)
+    looks.access, looks.in_use = dict(zip(states, access, strict=True)), in_use
+    looks.look(MAP, *paths, states=states)
+    found = [value for name, _, value in looks.samples if name.endswith("_nonoptimized_only")]
+    assert found == expected
