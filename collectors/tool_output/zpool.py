@@ -59,6 +59,10 @@ _DEGRADED = (
     " lose data: back up first what matters."
 )
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
+_DAMAGED = lazy_pattern(r"\bdata corruption\b|\bdata is corrupt\b")
+"""What a pool with damaged files has for a status, above the list of them that a paste leaves out.
+Source: cmd/zpool/zpool_main.c, print_status_reason, ZPOOL_STATUS_CORRUPT_DATA; before 0.8 as well.
+"""
 _ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*(?:zfs-\S+\s*)*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
@@ -293,9 +297,12 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         rows.append(("warning", "ZfsPoolDegraded", "is degraded", _DEGRADED))
     if any(group.is_exhausted for group in redundancy_groups(pool)):
         rows.append(("critical", "ZfsPoolNoRedundancy", f"has {NONE_LEFT}", _DEGRADED))
-    errors = pool.errors_text or NO_ERRORS
-    if not errors.startswith((NO_ERRORS, _ERRORS_UNKNOWN)):
+    errors = pool.errors_text
+    if errors and not errors.startswith((*NO_ERRORS, _ERRORS_UNKNOWN)):
         rows.append(("critical", "ZfsDataErrors", f"has data errors: {_files(errors)}", _RESTORE))
+    elif not errors and _DAMAGED.search(pool.status):
+        text = "has data errors; the list of them is not in the text: zpool status -v"
+        rows.append(("critical", "ZfsDataErrors", text, _RESTORE))
     scan = pool.scan
     if scan is not None and scan.kind == "resilver" and scan.state == "running":
         done = "" if scan.done_ratio is None else f", {percentage(scan.done_ratio)} done"
@@ -322,6 +329,8 @@ def _of_device(pool: PoolStatus, device: VirtualDevice) -> list[Finding]:
         place += f" of {pool.name}"
     findings = []
     errors = [f"{count} {kind} errors" for kind, count in device.errors.items() if count]
+    if device.state == "DEGRADED":  # it is used on; 'zpool clear' resets its counts, not the note
+        errors.append(f"DEGRADED{f' ({device.note})' if device.note else ''}")
     if errors and not device.group:
         findings.append(
             Finding("warning", "ZfsDeviceErrors", place, f"{place}: {', '.join(errors)}", _CLEAR)

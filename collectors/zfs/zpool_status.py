@@ -58,7 +58,8 @@ _DONE = lazy_pattern(r"(\d{1,3}\.\d\d)% done")
 _TIME = lazy_pattern(r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}")
 _DATA_ERRORS = lazy_pattern(r"(\d{1,20}) data errors")
 _UNITS = {unit: 1024**power for power, unit in enumerate("KMGTPE", 1)}
-NO_ERRORS = "No known data errors"
+NO_ERRORS = ("No known data errors", "No known errors")
+"""The second form is that of the pages that a status refers to ('see:')."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,3 +173,47 @@ def test_a_mail_of_zfs_with_its_subject_is_read_whole() -> None:
     told = read(MAIL)
     assert (told.status, told.unparsed) == (0, ())
     assert told.objects[0].name == "rpool"
+
+
+POOL = """\
+  pool: vault
+ state: {state}
+status: One or more devices has experienced an error {status}
+action: see the pages of zpool
+config:
+
+        NAME          STATE     READ WRITE CKSUM
+        vault         {state}     0     0     0
+          mirror-0    {state}     0     0     0
+            sdx       ONLINE       0     0     0
+            sdy       {device}
+"""
+CORRUPTION = "resulting in data\n\tcorruption.  Applications may be affected."
+
+
+def test_a_device_with_too_many_errors_is_named_though_its_counts_are_0() -> None:
+    """A resilver resets the counts; the device is used on, and is the one to replace."""
+    row = "DEGRADED     0     0     0  too many errors"
+    told = read(POOL.format(state="DEGRADED", status="", device=row) + _NO_ERRORS)
+    named = {each.alert: each.object for each in told.alerts}
+    assert named == {"ZfsPoolDegraded": "vault", "ZfsDeviceErrors": "sdy of mirror-0 of vault"}
+    assert "too many errors" in told.alerts[-1].text
+
+
+_NO_ERRORS = "\nerrors: No known data errors\n"
+
+
+def test_damaged_files_are_known_by_the_status_if_their_list_is_cut_off() -> None:
+    """A paste that ends before 'errors:' still has the sentence about them."""
+    row = "ONLINE       0     0     4"
+    cut = read(POOL.format(state="ONLINE", status=CORRUPTION, device=row))
+    assert [each.severity for each in cut.alerts if each.alert == "ZfsDataErrors"] == ["critical"]
+    whole = read(POOL.format(state="ONLINE", status=CORRUPTION, device=row) + _NO_ERRORS)
+    assert "ZfsDataErrors" not in {each.alert for each in whole.alerts}
+
+
+def test_no_known_errors_are_none() -> None:
+    """The form in the pages that a status refers to."""
+    row = "ONLINE       0     0     0"
+    text = POOL.format(state="ONLINE", status="", device=row) + "\nerrors: No known errors\n"
+    assert (read(text).status, read(text).alerts) == (0, ())
