@@ -198,6 +198,8 @@ def as_array(detail: Detail) -> MdArray:
     )
 
 
+TRUNCATED = ": it is truncated"
+"""End of the error about a table that lacks rows, which is no fault of the array."""
 _RUNNING = ("clean", "active", "active-idle", "read-only", "readonly", "broken")
 _ACTIONS = {"Rebuild": "recover", "Resync": "resync", "Reshape": "reshape", "Check": "check"}
 
@@ -253,10 +255,7 @@ def _contradictions(array: Detail) -> Iterator[str]:
         yield f"expected rows of {array.working_devices} working devices, got {work}"
     places = {row.slot for row in array.slots if row.slot is not None}
     if not set(range(array.raid_devices)) <= places:
-        yield (
-            f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is"
-            " truncated"
-        )
+        yield f"expected rows of {array.raid_devices} raid devices, got {len(places)}{TRUNCATED}"
         return
     short = not {"degraded", "FAILED"}.isdisjoint(array.states)
     if array.states and short != bool(array.missing):

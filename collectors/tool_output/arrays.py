@@ -136,7 +136,10 @@ def _parse_details(text: str) -> Parsed:
         outputs=("mdadm --detail",),
         unparsed=(
             *(UnparsedLine(complaint) for complaint in details.complaints),
-            *(UnparsedLine(wrong, fault=True) for wrong in contradictions),
+            *(
+                UnparsedLine(wrong, fault=not wrong.endswith(md_detail.TRUNCATED))
+                for wrong in contradictions
+            ),
         ),
     )
 

@@ -606,8 +606,6 @@ def _md(array: MdArray) -> Iterator[Object]:
         health = ComponentHealth.REBUILDING if rebuilds else ComponentHealth.DEGRADED
     elif faulty:
         health = ComponentHealth.ATTENTION
-    elif array.sync_action == "recover" and not array.sync_wait:
-        health = ComponentHealth.REBUILDING
     elif array.sync_action not in {None, "idle"} and not array.sync_wait:
         health = ComponentHealth.BUSY
     yield _object(
@@ -629,7 +627,8 @@ def _md(array: MdArray) -> Iterator[Object]:
         # '(S)' in an array that does not run: its place is not known, which is no spare.
         well = _UNKNOWN if stopped else ComponentHealth.OK
         bad = ComponentHealth.FAILED if "faulty" in member.states else well
-        bad = ComponentHealth.REBUILDING if "rebuilding" in member.states else bad
+        if "rebuilding" in member.states:  # next to a working member it is a replacement
+            bad = ComponentHealth.REBUILDING if array.degraded else ComponentHealth.BUSY
         bad = ComponentHealth.FAILING if "disk_error" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
         states = "not assembled" if bad == _UNKNOWN else ", ".join(member.states)

@@ -207,3 +207,44 @@ def test_mismatches_by_level(level: str, severity: str) -> None:
     )
     (alert,) = read(text).alerts
     assert (alert.severity, alert.alert) == (severity, "MdMismatches")
+
+
+REPLACED = """\
+md3 : active raid1 sdk1[2](R) sdh1[1] sdg1[0]
+      976630464 blocks super 1.2 [2/2] [UU]
+      [==>.....]  recovery = 12.5% (122078808/976630464) finish=71.2min speed=200000K/sec
+
+unused devices: <none>
+"""
+DETAIL = """\
+/dev/md3:
+        Raid Level : raid1
+      Raid Devices : 2
+     Total Devices : 3
+             State : clean, {state}
+    Active Devices : 2
+   Working Devices : 3
+    Failed Devices : 0
+     Spare Devices : 1
+    {status} : 12% complete
+"""
+ROWS = """
+    Number   Major   Minor   RaidDevice State
+       0       8       97        0      active sync   /dev/sdg1
+       2       8      161        0      spare rebuilding   /dev/sdk1
+       1       8      113        1      active sync   /dev/sdh1
+"""
+REPLACING = DETAIL.format(state="recovering", status="Rebuild Status") + ROWS
+
+
+@pytest.mark.parametrize("text", [REPLACED, REPLACING], ids=["mdstat", "--detail"])
+def test_a_member_that_is_replaced_while_it_works_is_no_fault(text: str) -> None:
+    """'mdadm --replace': each slot has a working member throughout."""
+    told = read(text)
+    assert (told.status, [each.severity for each in told.alerts]) == (0, ["info"])
+
+
+def test_a_table_that_was_left_out_is_no_fault_of_the_array() -> None:
+    """A resync is running; that there are no rows is only not parsed."""
+    told = read(DETAIL.format(state="resyncing", status="Resync Status"))
+    assert (told.status, len(told.unparsed), told.unparsed[0].fault) == (2, 1, False)
