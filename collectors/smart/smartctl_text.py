@@ -187,6 +187,11 @@ class _TextReport:
                 self.logs.append([])
 
 
+def is_attribute(line: str) -> bool:
+    """Return whether a line is a row of the table of attributes, also one that is cut."""
+    return (_ATTRIBUTE.match(line) or _ATTRIBUTE_BEGIN.match(line)) is not None
+
+
 def _put(document: Document, path: list[str] | tuple[str, ...], value: object) -> None:
     for name in path[:-1]:
         document = document.setdefault(name, {})

@@ -21,7 +21,7 @@ from iowarden.collectors.parsed_text import (
     UnparsedLine,
 )
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
+from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal, smartctl_text
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
     drives, refusals = [], []
     objects: list[TextObject] = []
     findings: list[Finding] = []
-    unread: list[UnparsedLine] = []
+    unread = [*_loose_rows(text)]
+    ruled_out: list[tuple[str, str]] = []
     reports = _reports(text)
     places = _places(text, commands or {})
     if len(reports) > MAX_OUTPUTS:
@@ -64,6 +65,10 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             findings += _scan_halted(told)
             findings += _worn_out(told)
             findings += _failure_test(told)
+            if (missing := _media_errors_missing(told)) is not None:
+                name = told.serial or told.wwn or _place(told) or f"drive {len(drives)}"
+                ruled_out.append(("NvmeCriticalWarning", name))
+                unread.append(missing)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
@@ -103,8 +108,45 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             ("DiskInterfaceCrcErrorsInBaseline", each.object)  # it calls them old ones
             for each in findings
             if each.name == "DiskInterfaceCrcErrors"
-        ),
+        ).union(ruled_out),
     )
+
+
+def _loose_rows(text: str) -> Iterator[UnparsedLine]:
+    """Yield rows about an attribute that are none of smartctl's table: of a script, or retyped."""
+    if text.lstrip().startswith("{"):
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if _LOOSE_ROW.match(line) and not smartctl_text.is_attribute(line):
+            yield UnparsedLine("smartctl: no row of its table of attributes", line, number)
+
+
+_LOOSE_ROW = lazy_pattern(
+    r"[ \t]*(?:\d{1,3}[ \t]+)?(?:[A-Z][A-Za-z]{0,20}_){1,4}[A-Z][A-Za-z]{0,20}"
+    r"[ \t]*[:=,|(]?[ \t]*(?:[a-z]{1,10}[:=])?[ \t]*\d",
+    re.ASCII,
+)
+
+
+def _media_errors_missing(drive: Drive) -> UnparsedLine | None:
+    """Return what is missing where an NVMe drive's reliability may be only that it is worn.
+
+    Its bit 0x04 is set at 100 % used by some vendors. Whether it had media errors as well decides.
+    """
+    nvme = drive.nvme
+    if nvme is None or nvme.critical_warning != _RELIABILITY or nvme.media_errors_total is not None:
+        return None
+    used, spare = nvme.endurance_used_ratio or 0.0, nvme.available_spare_ratio or 0.0
+    if used < 1.0 or spare < 1.0:
+        return None
+    return UnparsedLine(_NO_MEDIA_ERRORS)
+
+
+_RELIABILITY = 0x04
+_NO_MEDIA_ERRORS = (
+    "smartctl: 'Media and Data Integrity Errors' is missing in it: if that is 0, the critical"
+    " warning 0x04 means only that the rated endurance is used up"
+)
 
 
 def _named(
@@ -120,10 +162,14 @@ def _named(
 _READ_BY = "smartctl of "
 
 
+def _place(drive: Drive) -> str:
+    """Return what names the drive in its command, or above its output; '': nothing."""
+    return drive.read_by.removeprefix(_READ_BY) if drive.read_by.startswith(_READ_BY) else ""
+
+
 def _name(drive: Drive) -> str:
     """Return the name of a drive in a summary, as that of its object where it has one."""
-    place = drive.read_by.removeprefix(_READ_BY) if drive.read_by.startswith(_READ_BY) else ""
-    return drive.serial or place or drive.model or "drive"
+    return drive.serial or _place(drive) or drive.model or "drive"
 
 
 def _refused(refused: smartctl_refusal.SmartRefusal) -> UnparsedLine:
@@ -192,13 +238,19 @@ def _worn_out(drive: Drive) -> Iterator[Finding]:
     if drive.model or drive.family:
         return
     for each in drive.attributes:
-        if each.value is not None and each.value <= 1 and _WEAR.search(each.name):
+        counts_down = _WEAR.search(each.name) and not _NO_REMAINDER.search(each.name)
+        if each.value is not None and each.value <= 1 and counts_down:
             name = _name(drive)
             text = f"{name}: {each.name} (attribute {each.id}) is at its end, {each.value}"
             yield Finding("warning", "DiskEnduranceUsed", name, text, _WEAR_ADVICE)
 
 
 _WEAR = lazy_pattern(r"(?i)wear|life|endur")
+_NO_REMAINDER = lazy_pattern(
+    r"(?i)delta|life(?:time)?_(?:host_|nand_)?(?:wr|wts|rds|reads?|nand|ps\d|uecc|retr|die|flash)"
+)
+"""What was written or read in a drive's life, and differences in wear: 0 is their best value.
+Source: smartmontools, drivedb.h, the names with 'Wear', 'Life' or 'Endur'."""
 _WEAR_ADVICE = "What that means depends on its model: smartctl -x DEVICE"
 
 
@@ -325,6 +377,8 @@ _HEADING = lazy_pattern(rf"(?<=^)(?:{SMARTCTL_HEADINGS})", re.MULTILINE)
 def _begins(text: str) -> list[int]:
     """Return where each output of smartctl begins: its banner, else its first heading."""
     begins = [found.start() for found in _BEGIN.finditer(text)]
+    if begins and any(map(smartctl_text.is_attribute, text[: begins[0]].split("\n"))):
+        return [0, *begins]  # rows that were quoted above the whole report
     if not begins and (first := _HEADING.search(text)) is not None:
         # Without a banner the next drive begins where the first heading is repeated.
         heading = re.escape(first[0])

@@ -185,3 +185,71 @@ def test_a_battery_of_which_the_text_says_nothing_is_not_absent() -> None:
     )
     assert explained.alerts == ()
     assert len(explained.objects) == 2
+
+
+def attribute(number: int, name: str, value: int, raw: str = "1") -> str:
+    """Return a row of 'smartctl -A', of the form of '-x'."""
+    return f"{number:3} {name:<23} -O--CK   {value:03}   {value:03}   000    -    {raw}\n"
+
+
+TABLE = "ID# ATTRIBUTE_NAME          FLAGS    VALUE WORST THRESH FAIL RAW_VALUE\n"
+PASSED = "SMART overall-health self-assessment test result: PASSED\n\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        *((177, "Wear_Range_Delta"), (195, "Wear_Delta_Avg_Max_Min"), (241, "Lifetime_Writes_GiB")),
+        *((242, "Lifetime_Reads_GiB"), (241, "Lifetime_Wts_Frm_Hst_GB"), (245, "Lifetime_Nand_Gb")),
+        *((243, "Lifetime_NAND_Prg_GiB"), (181, "Lifetime_UECC_Ct"), (241, "Lifetime_Writes")),
+    ],
+)
+def test_a_count_of_a_drives_life_at_0_is_no_wear(number: int, name: str) -> None:
+    """What was written, and differences in wear, have a normalized value that says nothing."""
+    assert read(HEAD + PASSED + TABLE + attribute(number, name, 0)).alerts == ()
+    worn = read(HEAD + PASSED + TABLE + attribute(231, "SSD_Life_Left", 0))
+    assert [each.alert for each in worn.alerts] == ["DiskEnduranceUsed"]
+
+
+WORN = (
+    HEAD + PASSED.replace("PASSED", "FAILED!") + "SMART/Health Information (NVMe Log 0x02)\n"
+    "Critical Warning:                   0x{warning}\n"
+    "Available Spare:                    {spare}%\n"
+    "Available Spare Threshold:          10%\n"
+    "Percentage Used:                    {used}%\n"
+)
+
+
+def test_a_worn_drive_whose_media_errors_are_not_in_the_text() -> None:
+    """100 % used explains 0x04; what would contradict that is missing, and is asked for."""
+    told = read(WORN.format(warning="04", spare=100, used=100))
+    assert [(each.severity, each.alert) for each in told.alerts] == [
+        ("warning", "DiskEnduranceUsed")
+    ]
+    assert "Media and Data Integrity Errors" in told.unparsed[0].reason
+    for values in (("04", 100, 60), ("04", 70, 100), ("0c", 100, 100)):
+        bad = read(WORN.format(**dict(zip(("warning", "spare", "used"), values, strict=True))))
+        assert bad.alerts[0].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Reallocated_Sector_Ct    val=100 worst=100 thresh=010  raw=2872\n",
+        "5 Reallocated_Sector_Ct: 2872\n",
+        "  Current_Pending_Sector = 16\n",
+        "Offline_Uncorrectable | 16\n",
+    ],
+)
+def test_an_attribute_in_another_form_than_smartctls_is_not_passed_over(row: str) -> None:
+    """What a script made of the table: the drive is not called well without it."""
+    told = read(f"{PASSED}{row}ATA Error Count: 3\n")
+    assert told.status == 2
+    assert [each.text.strip() for each in told.unparsed if each.text] == [row.strip()]
+
+
+def test_rows_that_are_quoted_above_the_whole_report_are_read() -> None:
+    """A user shows first what frightens him, then all of it."""
+    rows = attribute(197, "Current_Pending_Sector", 100, "8")
+    told = read(f"Look at this:\n\n{rows}\n# smartctl -H /dev/sdq\n{HEAD}{PASSED}")
+    assert [each.alert for each in told.alerts] == ["DiskPendingSectors"]
