@@ -240,7 +240,11 @@ class TaskPolls:
     def _take(self, changes: LoadChanges, now: float) -> None:
         """Take what the last change of the load average shows."""
         is_new = changes.last_seconds != self._changes.last_seconds
+        earlier = self._changes.tasks[-1] if self._changes.tasks else 0.0
         self._changes = changes
+        if is_new and changes.tasks and changes.tasks[-1] >= earlier + MIN_TASKS:
+            # Polls of before saw none of those that have become active since.
+            self._polls_in_row = 0
         if is_new and changes.tasks and changes.tasks[-1] < MIN_TASKS:
             # What is active later on is something else, or the same once more.
             self._refuted_until = min(self._refuted_until, now + REFUTED_SECONDS)
