@@ -68,6 +68,8 @@ _VIRTUAL = frozenset(
     " ramfs securityfs sysfs tmpfs tracefs".split()
 )
 """Types of file systems that are on no device and on no server."""
+_BLOCK_DEVICES = "/sys/class/block"
+_MAPPER, _MAPPER_CONTROL = "/dev/mapper/", "/dev/mapper/control"
 _UPPER, _LOWER = "upperdir=", "lowerdir="
 """Where an overlay writes, and where it reads what was not written. Source: kernel,
 filesystems/overlayfs.rst."""
@@ -286,7 +288,7 @@ class _Details:
                 return path, "", ""
             mount = below
         if mount.kind in _VIRTUAL:
-            return path, path if path.startswith("/dev/") else "", ""
+            return path, path if _is_block_device(root, path) else "", ""
         # btrfs has a number that belongs to no device.
         is_device = not mount.device_number.startswith("0:")
         return path, mount.device_number if is_device else mount.source, point
@@ -311,6 +313,20 @@ class _Details:
                 for mount in mountinfo.parse_mountinfo(line)
             }
         return self._tables[namespace]
+
+
+def _is_block_device(root: Machine, path: str) -> bool:
+    """Whether a path of '/dev' is a block device, not a tape, a graphics card or a terminal.
+
+    Source: kernel, ABI/stable/sysfs-block ('!' in a name is '/' in '/dev'). Without udev
+    libdevmapper makes its nodes itself. An old kernel may have no directory with all of them.
+    """
+    name = path.removeprefix("/dev/")
+    if path in {name, _MAPPER_CONTROL}:
+        return False
+    if path.startswith(_MAPPER) or root.try_names(_BLOCK_DEVICES) is None:
+        return True
+    return root.try_link(f"{_BLOCK_DEVICES}/{name.replace('/', '!')}") is not None
 
 
 def _directory_below(mount: Mount) -> str | None:

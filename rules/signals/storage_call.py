@@ -56,6 +56,9 @@ _ELSEWHERE = (
     "ptrace_attach",
     "autofs_wait",  # fs/autofs/waitq.c
     "fanotify_",  # fs/notify/fanotify: a scanner for malware permits each open
+    "st_do_scsi",  # drivers/scsi/st.c: a tape drive winds for minutes, for who asked it to
+    "osst_do_scsi",  # drivers/scsi/osst.c, in older kernels
+    "ch_do_scsi",  # drivers/scsi/ch.c: a changer moves a tape
     "drm_",  # drivers/gpu/drm
     "dma_fence_",  # drivers/dma-buf/dma-fence.c
     "amdgpu_",

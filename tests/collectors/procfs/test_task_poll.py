@@ -127,6 +127,31 @@ def test_the_file_says_on_what_a_task_waits(
     assert (task.file, task.waits_at, task.mount) == expected
 
 
+@pytest.mark.parametrize(
+    ("link", "waits_at"),
+    [
+        ("/dev/sdb1", "/dev/sdb1"),
+        ("/dev/cciss/c0d0", "/dev/cciss/c0d0"),
+        ("/dev/mapper/vg-root", "/dev/mapper/vg-root"),
+        ("/dev/nst0", ""),
+        ("/dev/nvme0", ""),
+        ("/dev/infiniband/uverbs0", ""),
+        ("/dev/mapper/control", ""),
+    ],
+)
+def test_a_character_device_is_no_storage(tmp_path: Path, link: str, waits_at: str) -> None:
+    """All of them lie in devtmpfs; sysfs lists the block devices."""
+    blocks = tmp_path / "sys/class/block"
+    blocks.mkdir(parents=True)
+    for name in ("sdb1", "cciss!c0d0", "dm-0"):
+        (blocks / name).symlink_to(f"../../devices/virtual/block/{name}")
+    add(tmp_path, 812, fdinfo_5="pos:\t0\nmnt_id:\t24\n")
+    (tmp_path / "proc/812/fd/5").unlink()
+    (tmp_path / "proc/812/fd/5").symlink_to(link)
+    (task,) = read_waiting_tasks(Machine(str(tmp_path))).tasks
+    assert (task.file, task.waits_at) == (link, waits_at)
+
+
 OVERLAY = (
     "600 500 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/A:/b"
     ",upperdir=/var/lib/docker/overlay2/c1/diff,workdir=/var/lib/docker/overlay2/c1/work\n"

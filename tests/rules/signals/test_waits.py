@@ -180,6 +180,7 @@ def test_two_polls_show_one_call_or_two(
         (("rwsem_down_write_slowpath", "down_write", "lock_rename"), Purpose.STORAGE),
         (("inode_wait_for_writeback", "evict", "do_unlinkat"), Purpose.STORAGE),
         (("fanotify_handle_event", "fsnotify", "do_dentry_open"), Purpose.ELSEWHERE),
+        (("blk_execute_rq", "scsi_execute_cmd", "ch_do_scsi", "ch_move"), Purpose.ELSEWHERE),
         (("rwsem_down_read_slowpath", "down_read_killable", "iterate_dir"), Purpose.STORAGE),
         (("call_rwsem_down_write_failed", "down_write", "filename_create"), Purpose.STORAGE),
         (("__mutex_lock_slowpath", "mutex_lock", "do_lookup"), Purpose.STORAGE),
@@ -200,6 +201,13 @@ def test_a_read_that_a_malware_scanner_has_to_permit_waits_for_no_disk() -> None
     """Its file is on one; the scanner answers late, and no request has reached the disk."""
     stack = ("fanotify_handle_event", "send_to_group", "fsnotify", "rw_verify_area", "vfs_read")
     assert purpose(task(wait_channel=stack[0], stack=stack)) is Purpose.ELSEWHERE
+
+
+def test_a_tape_that_is_wound_harms_nobody() -> None:
+    """'mt rewind' waits for two minutes; where sysfs lists no devices its file may be a disk."""
+    stack = ("wait_for_completion", "st_do_scsi.constprop.0", "st_int_ioctl", "st_ioctl")
+    mt = task(wait_channel=stack[0], stack=stack, waits_at="/dev/nst0", file="/dev/nst0")
+    assert purpose(mt) is Purpose.ELSEWHERE
 
 
 def test_without_a_stack_the_file_decides_and_without_both_nothing_is_known() -> None:
