@@ -148,6 +148,7 @@ def device_facts(
             if (of_stack := topology.devices.get(one)) and of_stack.device_number
         },
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
+        pausing_bytes=None if unwritten is None else unwritten.freerun_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
 

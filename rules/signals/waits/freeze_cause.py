@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_LIMITS = 8
 """So many are named."""
 MIN_BACKLOG_BYTES = 64 << 20
+"""Or, where the dirty limits permit less, that from which the kernel pauses writers."""
 BACKLOG_SECONDS = 2.0
 """Less unwritten data than the devices write in this time delays no program noticeably."""
 _FROZEN = ("__sb_start_write", "sb_start_write", "sb_wait_write", "percpu_rwsem_wait")
@@ -52,6 +53,14 @@ _POOL = (
 )
 SYNC_SECONDS = 4.0
 """A pool that has been writing a transaction group for less delays no program for long."""
+_JOURNAL_SPACE = (
+    "__jbd2_log_wait_for_space",  # fs/jbd2/checkpoint.c, like the next
+    "jbd2_log_do_checkpoint",
+    "__log_wait_for_space",  # fs/jbd, before 4.3
+    "log_do_checkpoint",
+    "xlog_grant_head_wait",  # fs/xfs/xfs_log.c
+)
+"""What waits for space in the log waits for metadata, whatever data of files are queued."""
 _WRITE_BACK = (
     "balance_dirty_pages",
     "folio_wait_writeback",
@@ -238,6 +247,8 @@ class DeviceFacts:
     """What the device and those below it do a second while programs wait, by number ('8:16') and as
     the rates of a control group's limit are called ('wbps'); {}: not known yet."""
     queued_bytes: float = 0.0
+    pausing_bytes: float | None = None
+    """The unwritten data from which the kernel pauses writers, None: not known."""
     write_bytes_per_second: float | None = None
 
     def disks(self, cause: FreezeCause) -> tuple[str, ...]:
@@ -405,12 +416,14 @@ def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
 
     An idle disk is not what they wait for.
     """
-    return not facts.is_idle and _is_queued(facts) and _waits_for_writing(tasks)
+    writing = tuple(task for task in tasks if not waits_in(task, _JOURNAL_SPACE))
+    return not facts.is_idle and _is_queued(facts) and _waits_for_writing(writing)
 
 
 def _is_queued(facts: DeviceFacts) -> bool:
     speed = facts.write_bytes_per_second or 0.0
-    return facts.queued_bytes >= max(MIN_BACKLOG_BYTES, BACKLOG_SECONDS * speed)
+    pausing = MIN_BACKLOG_BYTES if facts.pausing_bytes is None else facts.pausing_bytes
+    return facts.queued_bytes >= max(min(MIN_BACKLOG_BYTES, pausing), BACKLOG_SECONDS * speed)
 
 
 def _waits_for_writing(tasks: tuple[BlockedTask, ...]) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
 
 MIB = 1 << 20
+CREATE = ("add_transaction_credits", "start_this_handle", "__ext4_new_inode", "ext4_create")
 COMMIT = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync")
 SHARE = ("io_schedule", "ioc_rqos_throttle", "__rq_qos_throttle")
 READ = ("folio_wait_bit_common", "filemap_get_pages", "vfs_read", "__x64_sys_pread64")
@@ -51,6 +52,36 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             [COMMIT],
             {"queued_bytes": 1e9, "write_bytes_per_second": 2e9},
             "journal",
+        ),
+        (
+            "dirty_bytes is 64 MiB: writers are paused at 57, which take 4 s to write",
+            [SYNC],
+            {"queued_bytes": 6e7, "pausing_bytes": 5e7, "write_bytes_per_second": 1.4e7},
+            "backlog",
+        ),
+        (
+            "the same on a disk that writes them in half a second",
+            [SYNC],
+            {"queued_bytes": 6e7, "pausing_bytes": 5e7, "write_bytes_per_second": 1.2e8},
+            "unknown",
+        ),
+        (
+            "the journal of ext4 has no space left: metadata are written, one by one",
+            [("bit_wait_io", "jbd2_log_do_checkpoint", "__jbd2_log_wait_for_space", *CREATE)],
+            {"queued_bytes": 3e9},
+            "journal",
+        ),
+        (
+            "the log of XFS as well, and 3 GB are queued",
+            [("xlog_grant_head_wait", "xfs_log_reserve")],
+            {"queued_bytes": 3e9},
+            "journal",
+        ),
+        (
+            "space in the journal, and another commits behind 3 GB",
+            [("mutex_lock_io", "__jbd2_log_wait_for_space", *CREATE), SYNC],
+            {"queued_bytes": 3e9},
+            "backlog",
         ),
         ("a reader behind 3 GB of another's", [READ], {"queued_bytes": 3e9}, "unknown"),
         ("a commit, and nothing is queued", [COMMIT], {}, "journal"),
