@@ -37,6 +37,22 @@ HOST = ""
 SUSPENDED_SECONDS = 10.0
 """A device may be suspended for so long before that is read: two polls."""
 _ZFS = "zfs"
+_FILE_SYSTEMS = {
+    "bch2_": ("bcachefs",),
+    "btrfs_": ("btrfs",),
+    "ext2_": ("ext2",),
+    "ext3_": ("ext3",),
+    "ext4_": ("ext2", "ext3", "ext4"),  # one driver for all. Source: kernel, fs/ext4/super.c
+    "f2fs_": ("f2fs",),
+    "jfs_": ("jfs",),
+    "nilfs_": ("nilfs2",),
+    "reiserfs_": ("reiserfs",),
+    "wait_current_trans": ("btrfs",),  # fs/btrfs/transaction.c
+    "xfs_": ("xfs",),
+    "xlog_": ("xfs",),
+}
+"""Types of file systems by prefixes of their functions, those that are on block devices."""
+_PREFIXES = tuple(_FILE_SYSTEMS)
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
@@ -48,7 +64,8 @@ def waits_by_device(
 
     An open or a rename waits without a file that is known; where tasks wait for one device only,
     it waits for that one: the holder of the lock behind it waits for the device itself. So does a
-    thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known.
+    thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known. Else
+    its stack may show the type of its file system, and one device may have all of that type.
     """
     assert view.derived is not None  # noqa: S101 - `_step` returned
     topology = view.derived.topology
@@ -85,7 +102,11 @@ def waits_by_device(
         if waits_alike:
             name = _only_device(by_device, tasks, state, topology, is_frozen=is_frozen)
             for wait in waits_alike:
-                where = name or _suspended_device(wait, view)
+                where = (
+                    name
+                    or _suspended_device(wait, view)
+                    or _only_of_type(wait.task, view, topology)
+                )
                 by_device.setdefault(where, []).append(wait)
     return by_device
 
@@ -148,6 +169,27 @@ def _suspended_device(wait: Wait, view: View) -> str:
         return HOST
     ((name, at),) = since.items()
     return name if wait.not_before_seconds >= at - SUSPENDED_SECONDS else HOST
+
+
+def _only_of_type(task: BlockedTask, view: View, topology: Topology) -> str:
+    """Return the one device with a file system of the type that a task waits in, else HOST.
+
+    An open or a rename that waits for the journal has functions of the file system in its stack,
+    and no file that is known. Limits: what only a container has mounted is not counted.
+    """
+    mounts = view.inputs.snapshot.mounts
+    function = next((name for name in task.stack if name.startswith(_PREFIXES)), "")
+    if mounts is None or not function:
+        return HOST
+    kinds = next(_FILE_SYSTEMS[prefix] for prefix in _PREFIXES if function.startswith(prefix))
+    found = set()
+    for mount in mounts.mounts:
+        if mount.kind in kinds:
+            # btrfs has a number that belongs to no device.
+            has_device = not mount.device_number.startswith(_NO_DEVICE)
+            whole = topology.whole(mount.device_number if has_device else mount.source)
+            found.add(HOST if whole is None else whole.name)
+    return found.pop() if len(found) == 1 else HOST
 
 
 def _only_server(by_device: Iterable[str], state: HarmState, view: View) -> str:

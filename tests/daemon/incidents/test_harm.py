@@ -413,6 +413,44 @@ def test_clients_of_a_file_server_are_harmed_on_the_device_of_its_journal() -> N
     assert len(harm.harms["md0"].victims) == 6
 
 
+XFS_LOG = ("xlog_grant_head_wait", "xfs_trans_alloc", "xfs_create", "path_openat")
+BTRFS = ("wait_current_trans", "start_transaction", "btrfs_create", "path_openat")
+ROOT = "25 1 9:0 / / rw - ext4 /dev/md0 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stack", "mounts", "key"),
+    [
+        ("the mirror has XFS", XFS_LOG, "31 1 9:0 / /srv rw - xfs /dev/md0 rw\n", "device md0"),
+        (
+            "btrfs has a number of its own",
+            BTRFS,
+            "25 1 8:32 / / rw - ext4 /dev/sdc rw\n31 1 0:44 / /srv rw - btrfs /dev/md0 rw\n",
+            "device md0",
+        ),
+        (
+            "XFS on the mirror and on another disk: it is not certain",
+            XFS_LOG,
+            "31 1 9:0 / /srv rw - xfs /dev/md0 rw\n32 1 8:32 / /a rw - xfs /dev/sdc rw\n",
+            "host",
+        ),
+        ("no XFS that the host has mounted", XFS_LOG, ROOT, "host"),
+    ],
+)
+def test_the_type_of_its_file_system_shows_for_which_device_a_task_waits(
+    sentence: str, stack: tuple[str, ...], mounts: str, key: str
+) -> None:
+    """An open in a journal's queue has no descriptor, and nothing else waits."""
+    server = Server()
+    server.machine.add_disk("sdc", "S3")
+    server.machine.memory.write({"/proc/1/mountinfo": mounts, "/sys/block/sdc/dev": "8:32\n"})
+    quiet(server, 60)
+    waits: dict[str, object] = {"stack": stack, "wait_channel": stack[0], "waits_at": ""}
+    for _ in range(20):
+        server.pass_second(two(**waits, file="", mount=""), **QUIET, is_counted=False)
+    assert [mailed for _, _, mailed in server.subjects()] == [key], sentence
+
+
 def test_the_title_has_what_is_queued_now_and_the_evidence_what_was_at_most() -> None:
     """1.6 GB when the wait began, 480 MB at this mail; at last only what it was is left."""
     server = quiet(Server(), 60)
