@@ -27,7 +27,10 @@ MIN_BYTES_PER_SECOND = 524_288.0
 _CAUSE = "iowarden_freeze_cause"
 _DEVICE_SPEED = "iowarden_freeze_write_bytes_per_second"
 _HOST_SPEED = "iowarden_writeback_bandwidth_bytes_per_second"
+_THRESHOLD = "iowarden_writeback_threshold_bytes"
 _RATIO, _BYTES = "iowarden_vm_dirty_ratio_percent", "iowarden_vm_dirty_bytes"
+
+_FAMILIES = (_CAUSE, _DEVICE_SPEED, _HOST_SPEED, _THRESHOLD, _RATIO, _BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Backlog:
     `causes`: why programs wait for a device, by its name; `disks`: the disk that is the cause,
     itself or below it, '' for none; `device_speeds`: what the device writes meanwhile;
     `host_speed`: what all disks write, None: not known; `has_bytes`: the limits can be set in
-    bytes.
+    bytes; `threshold_bytes`: the present limit, None: not known.
     """
 
     causes: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +48,7 @@ class Backlog:
     host_speed: float | None = None
     has_bytes: bool = True
     disks: Mapping[str, str] = field(default_factory=dict)
+    threshold_bytes: float | None = None
 
     def explains(self, device: str, causes: Collection[str]) -> bool:
         """Whether programs wait for a device because of one of these causes, or of no known one."""
@@ -61,7 +65,7 @@ def backlog(chunks: Iterable[Chunk]) -> Backlog:
     disks: dict[str, str] = {}
     values: dict[str, dict[str, float]] = {}
     for chunk in chunks:
-        for family, samples in chunk.of((_CAUSE, _DEVICE_SPEED, _HOST_SPEED, _RATIO, _BYTES)):
+        for family, samples in chunk.of(_FAMILIES):
             for _, pairs, value in samples:
                 labels = dict(pairs)
                 if family.name == _CAUSE:
@@ -74,6 +78,7 @@ def backlog(chunks: Iterable[Chunk]) -> Backlog:
         values.get(_HOST_SPEED, {}).get(""),
         _BYTES in values or _RATIO not in values,
         disks,
+        values.get(_THRESHOLD, {}).get(""),
     )
 
 
@@ -83,6 +88,8 @@ def lower_dirty_limits(step: StepContext) -> list[str]:
     speed = found.device_speeds.get(device, found.host_speed)
     if speed is None or speed < MIN_BYTES_PER_SECOND or not found.explains(device, {"backlog"}):
         return []
+    if found.threshold_bytes is not None and found.threshold_bytes <= _limit_bytes(speed):
+        return [_low_already(found.threshold_bytes, speed)]
     return [
         (
             "Lower the dirty limits of the whole host. Note the present values first, to be able to"
@@ -98,17 +105,30 @@ def lower_dirty_limits(step: StepContext) -> list[str]:
     ]
 
 
+def _low_already(threshold_bytes: float, speed: float) -> str:
+    return (
+        f"The dirty limit is low already: {size(threshold_bytes)}, at the present speed at most"
+        f" {duration(threshold_bytes / speed)} to write. If the program that writes may be slower,"
+        " limit its unit (control groups version 2):"
+        " 'systemctl set-property --runtime UNIT \"IOWriteBandwidthMax=/dev/DISK 5M\"'."
+    )
+
+
 _RATIOS = ("  sysctl -w vm.dirty_background_ratio=5 vm.dirty_ratio=10",)
 
 
 def _in_bytes(speed: float) -> tuple[str, str]:
-    limit = _rounded(LIMIT_SECONDS * speed, MIN_LIMIT_BYTES)
+    limit = _limit_bytes(speed)
     background = _rounded(BACKGROUND_SECONDS * speed, MIN_BACKGROUND_BYTES)
     lasts = f"at the present speed at most {duration(limit / speed)} to write"
     return (
         f"  sysctl -w vm.dirty_background_bytes={background} vm.dirty_bytes={limit}",
         f"That is {size(background)} and {size(limit)}, {lasts}.",
     )
+
+
+def _limit_bytes(speed: float) -> int:
+    return _rounded(LIMIT_SECONDS * speed, MIN_LIMIT_BYTES)
 
 
 def _rounded(size_bytes: float, least_bytes: int) -> int:

@@ -53,6 +53,14 @@ def test_a_kernel_without_limits_in_bytes_gets_ratios() -> None:
     assert "dirty_bytes" not in text
 
 
+@pytest.mark.parametrize(("threshold_mib", "is_low"), [(32, True), (64, True), (300, False)])
+def test_limits_that_are_low_already_are_not_raised(threshold_mib: int, is_low: bool) -> None:
+    """A disk of 14 MB/s, for which 64 MiB would be advised: then the writer is what is left."""
+    text = said(Backlog(host_speed=14e6, threshold_bytes=threshold_mib * MIB))
+    assert ("sysctl" not in text) is is_low
+    assert ("IOWriteBandwidthMax" in text) is is_low
+
+
 @pytest.mark.parametrize(
     ("cause", "is_advised"),
     [("backlog", True), ("own limit", False), ("neighbour", False), ("journal", False)],
@@ -72,6 +80,7 @@ def test_what_the_device_writes_counts_and_not_what_all_disks_write() -> None:
         ("iowarden_freeze_cause", (("cause", "backlog"), ("device", "sdb"), ("disk", "")), 1.0),
         ("iowarden_freeze_write_bytes_per_second", (("device", "sdb"),), 8e6),
         ("iowarden_writeback_bandwidth_bytes_per_second", (), 78e6),
+        ("iowarden_writeback_threshold_bytes", (), 3e9),
         ("iowarden_vm_dirty_ratio_percent", (), 20.0),
     ]
     chunk = Chunk(
@@ -79,5 +88,10 @@ def test_what_the_device_writes_counts_and_not_what_all_disks_write() -> None:
     )
     found = backlog([chunk])
     assert found == Backlog(
-        {"sdb": "backlog"}, {"sdb": 8e6}, 78e6, has_bytes=False, disks={"sdb": ""}
+        {"sdb": "backlog"},
+        {"sdb": 8e6},
+        78e6,
+        has_bytes=False,
+        disks={"sdb": ""},
+        threshold_bytes=3e9,
     )
