@@ -170,9 +170,7 @@ class Notifier:
             if self.config().show_programs:
                 lines += who_waits.sentences(on_device, now - seen_seconds)
                 lines += who_waits.limit_sentences(harm.limits.get(name, ()))
-            series = harm.devices[name].series
-            if series is not None:
-                lines.append(who_waits.rhythm_sentence(series, now, self.clock.date))
+            lines.append(who_waits.rhythm_sentence(harm.devices[name], now, self.clock.date))
         return [line for line in lines if line]
 
     def _who_causes_reads(self, incident: Incident) -> list[str]:

@@ -14,7 +14,12 @@ from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.collectors.procfs.process_io import unit_of
 from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.rules.signals.storage_call import waits_for_lock
-from iowarden.rules.signals.waits.freezes import rhythm
+from iowarden.rules.signals.waits.freezes import (
+    PROGRAM_WINDOW_SECONDS,
+    REPEATED_SECONDS,
+    program_ratio,
+    rhythm,
+)
 from iowarden.rules.signals.waits.harm import followed
 
 if TYPE_CHECKING:
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.tasks import BlockedTask
-    from iowarden.rules.signals.waits.freezes import Series
+    from iowarden.rules.signals.waits.freezes import DeviceFreezes
     from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
     from iowarden.rules.signals.waits.unrequested_reads import UnrequestedReads
     from iowarden.rules.signals.waits.waits import Wait
@@ -269,17 +274,24 @@ def limit_sentences(limits: Iterable[GroupLimit]) -> list[str]:
     return lines
 
 
-def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) -> str:
-    """Return how freezes repeat, '' for fewer than three."""
-    if series.times < MIN_RHYTHM_TIMES:
+def rhythm_sentence(freezes: DeviceFreezes, now: float, date: Callable[[float], str]) -> str:
+    """Return how freezes repeat, '' for fewer than three.
+
+    Polls 2 s apart miss many of the short ones: no period and no share follows from the others.
+    """
+    series = freezes.series
+    if series is None or series.times < MIN_RHYTHM_TIMES:
         return ""
     repeats = rhythm(series, now)
-    share = percentage(repeats.ratio)
-    return (
-        f"rhythm: {repeats.times} times since {date(repeats.since_seconds)}, each"
-        f" {duration(repeats.period_seconds)} for about {duration(repeats.length_seconds)};"
-        f" {share} of the time"
-    )
+    times = f"{repeats.times} times since {date(repeats.since_seconds)}"
+    length, share = duration(repeats.length_seconds), percentage(repeats.ratio)
+    if repeats.length_seconds >= REPEATED_SECONDS:
+        period = duration(repeats.period_seconds)
+        return f"rhythm: {times}, each {period} for about {length}; {share} of the time"
+    window = duration(PROGRAM_WINDOW_SECONDS)
+    most = max((program_ratio(each, now) for each in freezes.programs.values()), default=0.0)
+    blocked = f"; a program was blocked for {percentage(most)} of the last {window}" if most else ""
+    return f"rhythm: at least {times}, for up to {length} each{blocked}"
 
 
 def unrequested_sentence(reads: UnrequestedReads) -> str:

@@ -9,6 +9,13 @@ import pytest
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.notices import who_waits
 from iowarden.rules.signals.storage_call import Purpose
+from iowarden.rules.signals.waits.freezes import (
+    DeviceFreezes,
+    Freeze,
+    Level,
+    ProgramTime,
+    Series,
+)
 from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
 from iowarden.rules.signals.waits.waits import Wait
 
@@ -156,3 +163,28 @@ def test_because_of_whom(sentence: str, harm: Harm, expected: list[str]) -> None
     waits, *because = who_waits.sentences(harm, 0.0)
     assert waits.startswith("who waits: ")
     assert because == expected, sentence
+
+
+def rhythm(*spans: tuple[float, float], programs: dict[str, ProgramTime] | None = None) -> str:
+    """Return what is said at 600 s of freezes with these beginnings and ends."""
+    seen = tuple(Freeze(began, end, end - began, 1) for began, end in spans)
+    series = Series(seen, len(seen), seen[0].began_seconds, is_frozen=False, level=Level.WARNING)
+    freezes = DeviceFreezes(series, programs or {})
+    return who_waits.rhythm_sentence(freezes, 600.0, lambda at: f"{at:.0f}")
+
+
+def test_long_freezes_have_a_rhythm() -> None:
+    """20 s of each minute."""
+    expected = "rhythm: 9 times since 60, each 1 min for about 20 s; 33.3 % of the time"
+    assert rhythm(*((60.0 * n, 60.0 * n + 20) for n in range(1, 10))) == expected
+
+
+def test_short_waits_are_more_than_polls_have_seen() -> None:
+    """An fdatasync of 4.5 s in each 5.3 s: polls 2 s apart show one in three for 4 s or longer."""
+    spans = [(16.0 * n, 16.0 * n + 6) for n in range(1, 14)]
+    programs = {"prosody prosody.service": ProgramTime(((300.0, 555.0),))}
+    assert rhythm(*spans, programs=programs) == (
+        "rhythm: at least 13 times since 16, for up to 6 s each; a program was blocked for 85 % of"
+        " the last 5 min"
+    )
+    assert rhythm(*spans) == "rhythm: at least 13 times since 16, for up to 6 s each"
