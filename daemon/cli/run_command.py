@@ -20,7 +20,7 @@ from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import garbage, journal, mlock
 from iowarden.daemon.cli import command
 from iowarden.daemon.config.load import with_redactor
-from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service
+from iowarden.daemon.config.rule_files import LoadedRules, load_for_service
 from iowarden.daemon.config.rule_notes import notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import page_access, web_config
@@ -269,7 +269,7 @@ def assembled(
             receivers_for=ReceiverFactory(events.put),
             store_unparsed=keeper.store,
             probe=probe,
-            table=load_events(),
+            table=rules.events,
             pollers=asked,
             make_selftest_machine=None if probe is None else root,
             make_locate_machine=None if probe is None else root,

@@ -505,7 +505,7 @@ KEYS = (
 )  # fmt: skip
 
 OVERRIDE_KEYS = (
-    Key("enabled", _BOOLEAN, "true", "false", "false: the rule is disabled."),
+    Key("enabled", _BOOLEAN, "true", "false", "false: the rule or class of events is disabled."),
     Key("severity", _SEVERITY, "", "info", "critical, warning, notice or info."),
     Key(
         "threshold", _NUMBER, "", "0.9",
@@ -558,7 +558,8 @@ def example() -> str:
     lines += [
         "",
         "# Changes to shipped rules; 'iowarden rules list' shows the rules.",
-        "# 'NAME/SEVERITY' selects one of several alerts with the same name. Keys:",
+        "# 'NAME/SEVERITY' selects one of several alerts with the same name. A class of events,",
+        "# such as 'ata_link_down', has 'enabled' and 'severity' alone. Keys:",
         *(f"#   {key.path:<16} {key.explanation}" for key in OVERRIDE_KEYS),
         "overrides:",
         "  #FilesystemFull/warning: {threshold: 0.85, severity: notice}",

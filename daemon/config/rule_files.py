@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.rules.events import event_overrides
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.rulefile.overrides import apply, severity
 from iowarden.rules.rulefile.rulefile import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.events.event_table import EventTable
+    from iowarden.rules.rulefile.overrides import Override
 
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
@@ -53,10 +55,14 @@ Not in the rule files: a Prometheus would evaluate the rules of its whole fleet 
 """
 
 
-def load_events() -> EventTable:
-    """Return the shipped table of events. Errors: RuleFileError."""
+def load_events(overrides: Iterable[Override] = ()) -> EventTable:
+    """Return the shipped table of events, changed by the overrides of its classes.
+
+    Overrides of rules are left out. Errors: RuleFileError.
+    """
     entry = importlib.resources.files("iowarden.rules.events") / EVENTS
-    return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
+    table = parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
+    return event_overrides.apply(table, [each for each in overrides if each.rule in table.rows])
 
 
 class RefusedRules(NamedTuple):
@@ -74,6 +80,8 @@ class LoadedRules(NamedTuple):
 
     groups: list[RuleGroup]
     refused: tuple[RefusedRules, ...] = ()
+    events: EventTable | None = None
+    """The classes of events; None: not among what was loaded."""
 
 
 def load_rules(settings: Config, shipped: Sequence[RuleGroup] | None = None) -> list[RuleGroup]:
@@ -85,7 +93,7 @@ def load_rules(settings: Config, shipped: Sequence[RuleGroup] | None = None) -> 
     groups = [*(shipped_rules(settings) if shipped is None else shipped)]
     problems: list[str] = []
     try:
-        groups = apply(groups, settings.overrides)
+        groups, _ = _overridden(groups, settings.overrides)
     except RuleFileError as error:
         problems += error.errors
     own = _own(settings.rules_directory, groups)
@@ -102,14 +110,37 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
     has rules of that file, these stay: an alert of theirs does not end by a typing error.
     Errors: RuleFileError for overrides, which are part of the configuration.
     """
-    shipped = apply(shipped_rules(settings), settings.overrides)
+    shipped, events = _overridden(shipped_rules(settings), settings.overrides)
     own = _own(settings.rules_directory, shipped)
     kept = [
         group
         for group in before
         if any(Path(group.file).is_relative_to(refused.path) for refused in own.refused)
     ]
-    return LoadedRules(shipped + own.groups + kept, own.refused)
+    return LoadedRules(shipped + own.groups + kept, own.refused, events)
+
+
+def _overridden(
+    groups: Sequence[RuleGroup], overrides: Sequence[Override]
+) -> tuple[list[RuleGroup], EventTable]:
+    """Return the shipped rules and the table of events as the configuration changes them.
+
+    Errors: RuleFileError with the problems of both.
+    """
+    problems: list[str] = []
+    events, changed = load_events(), list(groups)
+    try:
+        of_rules = [each for each in overrides if each.rule not in events.rows]
+        changed = apply(groups, of_rules, events.rows)
+    except RuleFileError as error:
+        problems += error.errors
+    try:
+        events = event_overrides.apply(events, [o for o in overrides if o.rule in events.rows])
+    except RuleFileError as error:
+        problems += error.errors
+    if problems:
+        raise RuleFileError(problems)
+    return changed, events
 
 
 def load_alert(settings: Config, alert: str, *, overridden: bool = True) -> list[RuleGroup]:

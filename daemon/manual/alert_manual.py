@@ -96,8 +96,9 @@ def _manuals(name: str, settings: Config) -> list[Manual]:
     found = manual.of_rules(rule_files.load_alert(settings, name), name)
     if found or not name.islower():  # classes of events are in lower case
         return found
-    row = rule_files.load_events().rows.get(name)
-    return [] if row is None else [manual.of_event(row)]
+    of_event = (each for each in settings.overrides if each.rule == name)
+    row = rule_files.load_events(of_event).rows.get(name)
+    return [] if row is None or not row.enabled else [manual.of_event(row)]
 
 
 # --- the text
@@ -211,12 +212,14 @@ def _changes(manuals: Sequence[Manual]) -> Iterator[str]:
     name = manuals[0].alert
     yield "stop its notifications for a time; add a label to mean one object, such as device=sda:"
     yield f"  iowarden silence add --for 2h --reason 'TEXT' {name}"
-    if not manuals[0].expression:
-        return
-    yield f"change a threshold, 'for' or 'severity' of it, in {CONFIG}:"
+    if manuals[0].event_severity:
+        yield f"change the severity of all its events, in {CONFIG}:"
+    else:
+        yield f"change a threshold, 'for' or 'severity' of it, in {CONFIG}:"
     yield "  overrides:"
     yield from (f"    {each.override}" for each in manuals)
-    yield f"or switch it off, in place of these lines: {name}: {{enabled: false}}"
+    yield f"or switch it off, in place of {'that' if len(manuals) == 1 else 'these lines'}:"
+    yield f"    {name}: {{enabled: false}}"
     yield "check and load that:"
     yield "  iowarden config check && systemctl reload iowarden"
 

@@ -36,7 +36,10 @@ rules that are in force on a host."""
 _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule; its class is the name of the alert. Classes without a
-severity are recorded and raise no alert."""
+severity are not recorded and raise no alert. What to do is that about an example object.
+
+The severity of all events of a class is changed below `overrides:` of the configuration:
+`ata_link_down: {severity: notice}`; `ata_link_down: {enabled: false}` switches its alerts off."""
 _INDEX = f"""\
 One line for each alert: its severities, and its summary as the subject of a mail about an example
 object shows it. `iowarden explain ALERT` explains one, with the thresholds and values of this host
@@ -195,6 +198,10 @@ def _events() -> Iterator[str]:
             ("class", "severity", "meaning"),
             ((literal(row.kind), manual.of_event(row).severity, row.meaning) for row in rows),
         )
+        manuals = map(manual.of_event, rows)
+        for advice, kinds in _shared((each.advice, literal(each.alert)) for each in manuals):
+            yield f"What to do ({', '.join(kinds)}):"
+            yield code(advice)
         yield f"Sources: {'; '.join(dict.fromkeys(row.source for row in rows if row.source))}."
 
 

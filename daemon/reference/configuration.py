@@ -25,7 +25,8 @@ of a password credential needs `systemctl restart iowarden`.
 A duration is a number with a unit, as in Prometheus: `500ms`, `90s`, `1h30m`, `7d`."""
 _OVERRIDES = """\
 Changes shipped rules; `NAME` is one alert or recording rule, `NAME/SEVERITY` one of several alerts
-of that name. Examples: [rules](rules.md#change-a-shipped-rule)."""
+of that name, or a class of events, which has `enabled` and `severity` alone. Examples:
+[rules](rules.md#change-a-shipped-rule)."""
 
 
 def text() -> str:

@@ -485,7 +485,7 @@ class _Run:
                 player=frames,
                 pollers=polled,
                 make_usage_machine=root.another,
-                table=load_events(),
+                table=load_events(config.overrides),
                 history=History(f"{self.history}/history.db", events.put) if self.history else None,
             )
         )

@@ -34,7 +34,7 @@ from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events.event_table import EventTable
+    from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.promql import evaluator
     from iowarden.rules.topology.inventory import InventoryDisk
 
@@ -69,13 +69,13 @@ class CommandHandler:
         *,
         store_signals: Callable[[], object],
         history_path: str,
-        table: EventTable | None = None,
+        event_rows: Callable[[], Mapping[str, EventRule]] = dict,
         advise: Callable[[float], documents.TuningAdvice] = lambda _: documents.TuningAdvice(),
     ) -> None:
         """`known` returns the current state, `keep` persists silences and acknowledgements.
 
-        `store_signals` persists the state of the disks; `table` is the event table; `advise`
-        returns the advice about tuning.
+        `store_signals` persists the state of the disks; `event_rows` returns the classes of
+        events; `advise` returns the advice about tuning.
         """
         self.silences = silences.Silences()
         self.silence_of = silences.finder(self.silences)
@@ -87,11 +87,7 @@ class CommandHandler:
         self._topology = topology
         self._advise = advise
         self._store_signals = store_signals
-        self._events_expected = [
-            {"alertname": kind, "severity": row.severity.name.lower()}
-            for kind, row in ({} if table is None else table.rows).items()
-            if row.severity is not None
-        ]
+        self._event_rows = event_rows
         self._history_reader = HistoryReader(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         """Callbacks from other threads that must run in the loop's thread."""
@@ -346,7 +342,13 @@ class CommandHandler:
         find = silences.finder(silences.Silences((added,)))
         alerts = self._known(now).alerts
         matched = sum(a.active and find(a, now) is not None for a in alerts)
-        expected = [*self._engine.rules.expected(), *self._events_expected]
+        of_events = [
+            {"alertname": kind, "severity": severity.name.lower()}
+            for kind, row in self._event_rows().items()
+            if (severity := row.severity if row.severity_here is None else row.severity_here)
+            is not None
+        ]
+        expected = [*self._engine.rules.expected(), *of_events]
         return silences.note(added, expected, matched, self._objects(added, alerts))
 
     def _objects(self, added: silences.Silence, alerts: Iterable[Alert]) -> dict[str, set[str]]:

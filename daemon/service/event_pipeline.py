@@ -327,6 +327,11 @@ class EventPipeline:
         """Return the classes of storage events."""
         return self._table.rows
 
+    def use(self, table: EventTable | None) -> None:
+        """Use another table of events from now on, after a reload; None: none was loaded."""
+        self._table = table or self._table
+        self._alerts = None, 0.0, 0.0, []
+
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
         """Return active events as alerts that fire for `for_seconds`."""
         of, made_for, until, found = self._alerts

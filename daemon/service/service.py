@@ -239,7 +239,7 @@ class Service:
             lambda: engine.last.block,
             store_signals=lambda: self._checkpoint.commit(signals=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
-            table=parts.table,
+            event_rows=lambda: self._event_pipeline.rows,
             advise=self._advise,
         )
         self._self_tests = selftest_runner.SelfTestRunner(
@@ -695,5 +695,6 @@ class Service:
         self._dependencies.pollers.directories.configure(config.watch_directories)
         gone = self._engine.rules.load(loaded.rules.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
+        self._event_pipeline.use(loaded.rules.events)
         self._checkpoint.retry_mails(loaded.corrected_servers, now)
         return len(self._engine.rules)

@@ -71,7 +71,7 @@ SMART = (
 def alerts(
     state: CorrelationState, table: EventTable, now: float, for_seconds: float = WINDOW_SECONDS
 ) -> list[Alert]:
-    """Return each burst of at least warning severity as an alert.
+    """Return each burst of at least warning severity as an alert, unless its class is disabled.
 
     It fires until `for_seconds` after its last event: an incident resolves only after this time
     without events. If another event ends it, it fires until that event, for a day at most.
@@ -83,10 +83,17 @@ def alerts(
         return now - h.received_seconds <= (DAY_SECONDS if lasts else for_seconds)
 
     return [
-        _alert(state, h, table.row(h.burst.kind), now)
+        _alert(state, h, row, now)
         for h in state.groups
-        if h.severity >= Severity.WARNING and fires(h)
+        if (row := table.row(h.burst.kind)).enabled
+        and _severity(h, row) >= Severity.WARNING
+        and fires(h)
     ]
+
+
+def _severity(h: EventGroup, row: EventRule) -> Severity:
+    """Return the severity of a burst's alert: an override that lowers it holds at once."""
+    return h.severity if row.severity_here is None else min(h.severity, row.severity_here)
 
 
 def unchanged_until(state: CorrelationState, now: float, for_seconds: float) -> float:
@@ -102,7 +109,7 @@ def below_warning(state: CorrelationState, updates: Iterable[EventUpdate]) -> li
     found = []
     for each in updates:
         h = each.group
-        if h is None or h.count > 1 or h.baseline or each.row.consequence:
+        if h is None or h.count > 1 or h.baseline or each.row.consequence or not each.row.enabled:
             continue
         if each.severity < Severity.WARNING:
             alert = _alert(state, h, each.row, h.received_seconds)
@@ -121,7 +128,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
         "controller": h.controller,
         "device": h.device,
         "disk": h.disk,
-        "severity": h.severity.name.lower(),
+        "severity": _severity(h, row).name.lower(),
         "slot": h.slot,
         "source": h.source,
     }

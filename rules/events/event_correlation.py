@@ -297,20 +297,21 @@ class _Correlation:
         self, event: StorageEvent, shared: Mapping[str, list[float]], *, baseline: bool, twin: bool
     ) -> None:
         row = self.table.find(event)
-        severity = row.severity_of(event)
+        severity = row.alert_severity(event)
         if severity is None:
             return
         at = self._at(event)
         event, where = self._where(event, row, at)
         if where is None:
             return
-        if severity >= Severity.WARNING and self._has_other_path(row, where):
-            severity = Severity.NOTICE
-            row = replace(row, severity=severity, storm=None)
+        is_error = (row.severity_of(event) or Severity.INFO) >= Severity.WARNING
+        if (is_error or severity >= Severity.WARNING) and self._has_other_path(row, where):
+            severity, is_error = min(severity, Severity.NOTICE), False
+            row = replace(row, severity_here=severity)
         own = where.identity
         if event.source == "kernel" or event.source not in OWN:
             self.recent.append(event)
-        if event.source == "kernel" and severity >= Severity.WARNING and not row.consequence:
+        if event.source == "kernel" and is_error and not row.consequence:
             self.errors.setdefault(own.adapter, []).append(event.realtime_seconds or at)
         if where.disk and row.kind in MEDIUM:
             self.media[where.disk] += 1

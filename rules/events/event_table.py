@@ -90,10 +90,18 @@ class EventRule:
     line: int = 0
     effect: str = ""
     """What it means for users and data."""
+    enabled: bool = True
+    """False: it raises no alert here, by the configuration."""
+    severity_here: Severity | None = None
+    """The severity of its alerts by the configuration; None: `severity`, `sent` and `storm`."""
 
     def severity_of(self, event: StorageEvent) -> Severity | None:
-        """Return the severity of an event of this row; None: noise."""
+        """Return how severe an event of this row is, whatever is configured; None: noise."""
         return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
+
+    def alert_severity(self, event: StorageEvent) -> Severity | None:
+        """Return the severity of an alert of such an event here; None: noise."""
+        return self.severity_of(event) if self.severity_here is None else self.severity_here
 
 
 UNKNOWN = EventRule(
@@ -341,7 +349,8 @@ def extended(
     Its severity only rises. Events are in the order of their data source. `at_boot`: the host
     booted at that time, which explains the event.
     """
-    at, severity, storm = moment(event), row.severity_of(event), row.storm
+    at, severity = moment(event), row.alert_severity(event)
+    storm = row.storm if row.severity_here is None else None
     counts = storm is not None and not (at_boot and storm.except_boot)
     window = WINDOW_SECONDS if storm is None else max(WINDOW_SECONDS, storm.window_seconds)
     over = burst is not None and None not in (at, burst.until)

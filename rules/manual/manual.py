@@ -46,7 +46,7 @@ class Manual:
 
     alert: str
     severity: str
-    """Of an event it may be 'none'."""
+    """Of an event it may be 'none', or a sentence."""
     condition: str
     summary: str
     """As the subject of a mail, about an example object."""
@@ -69,13 +69,20 @@ class Manual:
     interval_seconds: float | None = None
     overridden: tuple[str, ...] = ()
     """What the configuration changed: 'threshold', 'severity' ..."""
+    event_severity: str = ""
+    """Of an event: a severity for an override of it; empty: a rule."""
     source: str = ""
     place: str = ""
     """File and line of the rule."""
 
     @property
     def override(self) -> str:
-        """Return a line below 'overrides' of the configuration, which changes nothing yet."""
+        """Return a line below 'overrides' of the configuration, which changes nothing yet.
+
+        That of an event sets the severity that most of its kind have.
+        """
+        if self.event_severity:
+            return f"{self.alert}: {{severity: {self.event_severity}}}"
         name = f"{self.alert}/{self.severity}"
         if self.adjustable:
             metric, number = self.adjustable[0]
@@ -135,15 +142,26 @@ def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual
 
 
 def of_event(row: EventRule) -> Manual:
-    """Return the manual of a class of events."""
+    """Return the manual of a class of events. One that is never mailed alone needs no advice.
+
+    Its row has the advice of its group, which is about the faults in it.
+    """
+    storm = None if row.storm is None else row.storm.severity
+    severities = [each for each in (row.severity, storm, row.severity_here) if each is not None]
+    is_mailed = max(severities, default=Severity.INFO) >= Severity.WARNING
     example = {"device": "sda", "disk": SERIAL}
     return Manual(
         alert=row.kind,
         severity=_severity_of(row),
+        overridden=("severity",) if row.severity_here is not None else (),
+        event_severity=next(
+            (each.name.lower() for each in (row.severity_here, row.severity) if each is not None),
+            Severity.INFO.name.lower(),
+        ),
         condition=row.condition,
         summary=_one_line(row.meaning),
         description=_one_line(row.effect),
-        advice=_advice(row.advice, "", example),
+        advice=_advice(row.advice, "", example) if is_mailed else "",
         source=_one_line(row.source),
         place=f"{row.file}:{row.line}",
     )
@@ -185,7 +203,9 @@ def step_context(steps: str, labels: Mapping[str, str]) -> StepContext:
 
 
 def _severity_of(row: EventRule) -> str:
-    """Return the severities that events of a class may have, and when."""
+    """Return the severities that alerts of a class may have, and when."""
+    if row.severity_here is not None:
+        return row.severity_here.name.lower()
     if row.severity is None:
         return NO_SEVERITY
     words = row.severity.name.lower()

@@ -1,7 +1,8 @@
 """Overrides: changes of shipped rules in the configuration, without copying the rules. Pure.
 
 Prometheus refuses unknown keys in rule files, so overrides are in the configuration. A rule is
-named by its alert or record; 'Name/severity' selects one of several alerts of one name.
+named by its alert or record; 'Name/severity' selects one of several alerts of one name. What a
+class of events overrides is in rules/events/event_overrides.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.promql.ast import Node
 
@@ -68,9 +69,17 @@ class _OverrideError(Exception):
     """An override that cannot be applied."""
 
 
-def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[RuleGroup]:
+def refusal(override: Override, reason: object) -> str:
+    """Return why an override cannot be applied, with its place in the file."""
+    return f"{override.place}: overrides: {override.rule}: {reason}"
+
+
+def apply(
+    groups: Sequence[RuleGroup], overrides: Sequence[Override], kinds: Collection[str] = ()
+) -> list[RuleGroup]:
     """Return the groups with their rules changed, without rules that are disabled.
 
+    `kinds` are classes of events: a mistyped name may mean one of them.
     Errors: RuleFileError with all errors.
     """
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
@@ -79,13 +88,17 @@ def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[Ru
     # An override of one of several rules of a name is applied after one of all of them.
     for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
-            for index in _chosen(override, names):
+            for index in _chosen(override, names, kinds):
                 if (rule := rules[index]) is not None:
                     rules[index] = _changed(rule, override) if override.enabled else None
-                    _check_alone(rules, index)
         except (_OverrideError, PromqlError) as error:
-            message = f"{override.place}: overrides: {override.rule}: {error}"
-            problems.append((number, message))
+            problems.append((number, refusal(override, error)))
+    # Only what all overrides leave counts: another one may rename or disable the other alert.
+    problems += [
+        (number, refusal(override, taken))
+        for number, override in enumerate(overrides)
+        if override.severity is not None and (taken := _taken(override, rules, names))
+    ]
     if problems:
         raise RuleFileError(text for _, text in sorted(problems))
     before = [rule for group in groups for rule in group.rules]
@@ -115,16 +128,22 @@ def _full_name(rule: AnyRule) -> str:
     return f"{_name(rule)}/{severity(rule)}"
 
 
-def _chosen(override: Override, names: Sequence[tuple[str, str]]) -> list[int]:
+def _chosen(
+    override: Override, names: Sequence[tuple[str, str]], kinds: Collection[str]
+) -> list[int]:
     """Return the indices of the rules that an override selects."""
     chosen = [index for index, known in enumerate(names) if override.rule in known]
     if not chosen:
-        known = sorted({name for pair in names for name in pair if not name.endswith("/")})
+        full_names = {name for pair in names for name in pair if not name.endswith("/")}
+        known = sorted(full_names.union(kinds))
         close = difflib.get_close_matches(override.rule, known, 3, 0.6)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "see 'rules list'"
         if not names:
             hint = "none is loaded, because 'shipped_rules' is false"
-        raise _OverrideError(f"expected the name of a shipped rule, got {override.rule!r}; {hint}")
+        raise _OverrideError(
+            f"expected the name of a shipped rule or of a class of"
+            f" events, got {override.rule!r}; {hint}"
+        )
     particular = {"severity", "expr", "threshold"} & set(override.keys)
     if len(chosen) > 1 and particular and override.enabled:
         raise _OverrideError(
@@ -175,18 +194,24 @@ def _following(rule: AnyRule, severities: Mapping[tuple[str, str], str]) -> AnyR
     return replace(rule, expression=expression, annotations=annotations)
 
 
-def _check_alone(rules: Sequence[AnyRule | None], index: int) -> None:
-    """Refuse a rule whose alerts could not be distinguished from another's."""
-    rule = rules[index]
-    if isinstance(rule, Rule) and any(
-        isinstance(other, Rule) and _full_name(other) == _full_name(rule)
-        for place, other in enumerate(rules)
-        if place != index
-    ):
-        raise _OverrideError(
-            f"there is another alert {rule.alert!r} of severity {severity(rule)!r}; set another"
-            " severity, or 'enabled: false' for one of them"
-        )
+def _taken(
+    override: Override, rules: Sequence[AnyRule | None], names: Sequence[tuple[str, str]]
+) -> str:
+    """Return why an alert has not the severity of an override: another one of its name has it.
+
+    Their alerts could not be distinguished. '' if none has it.
+    """
+    for index, rule in enumerate(rules):
+        if not isinstance(rule, Rule) or override.rule not in names[index]:
+            continue
+        for place, other in enumerate(rules):
+            if place != index and other is not None and _full_name(other) == _full_name(rule):
+                return (
+                    f"the alert '{names[place][1]}' has severity {severity(rule)!r} as well; set"
+                    f" another severity, or disable that one: '{names[place][1]}: {{enabled:"
+                    " false}'"
+                )
+    return ""
 
 
 def _expression(expression: Expression, override: Override) -> Expression:

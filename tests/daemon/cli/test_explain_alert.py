@@ -81,12 +81,31 @@ def test_what_to_do_comes_before_the_rule(home: Path, capsys: pytest.CaptureFixt
 def test_a_class_of_events_is_explained_as_well(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its name is in mails like that of an alert; it has no rule that could be changed."""
+    """Its name is in mails like that of an alert; of what a rule has it has the severity."""
     text = explained(home, capsys, "scsi_medium_error")
     assert "warning; critical from 5 in 10 min: the disk could not read or write sectors" in text
     assert "First copy important data off this disk." in text
     assert "an event of a log or of an array, not a rule" in text
-    assert "overrides" not in text
+    change = part(text, "change or silence it")
+    assert "  overrides:\n      scsi_medium_error: {severity: warning}\n" in change
+    assert "  scsi_medium_error: {enabled: false}\n" in change
+    assert "threshold" not in change
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("severity: notice", "scsi_medium_error, condition io_error\n  notice: the disk could not"),
+        ("enabled: false", "note: it is disabled here, by 'overrides' or 'shipped_rules' of"),
+    ],
+)
+def test_a_class_of_events_is_explained_as_it_is_configured(
+    home: Path, capsys: pytest.CaptureFixture[str], change: str, expected: str
+) -> None:
+    """Whoever changed it sees that it is changed."""
+    config = home / "c.yaml"
+    config.write_text(f"{config.read_text()}  scsi_medium_error: {{{change}}}\n")
+    assert expected in explained(home, capsys, "scsi_medium_error")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from iowarden.daemon.transition_log import TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events.event_table import EventRule, EventTable
+from iowarden.rules.events.event_table import EventRule
 from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember, LastMail
 from iowarden.rules.incidents.silences import Acknowledgement, Silences
 from iowarden.rules.notice import Evidence, Notice, Reason
@@ -147,7 +147,7 @@ class Office:
             lambda: None,
             store_signals=lambda: None,
             history_path=history_path,
-            table=EventTable({ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")}),
+            event_rows=lambda: {ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")},
         )
 
     def known(self, now: float) -> answers.ViewInputs:

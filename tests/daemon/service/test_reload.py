@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.kmsg import Kernel, medium_error
 from support.live import NOTE, RULE, Live, watched
 from support.program import Program
 from support.smtp import smtp_server
@@ -277,6 +278,22 @@ def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> 
             "LaptopMode inactive: its rule was removed, its state is unknown" in host.program.text()
         )
         assert host.wait(1200) == []
+
+
+def test_a_class_of_events_is_switched_off_while_it_fires(tmp_path: Path) -> None:
+    """Its alert ends without a mail, a further line raises none, and is listed as before."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        kernel.says(medium_error(8))
+        (opened,) = host.wait(80)
+        assert "could not read" in opened["Subject"]
+        change(host, ("", "\noverrides:\n  block_medium_error: {enabled: false}\n"))
+        reload(host)
+        kernel.says(medium_error(16))
+        assert host.wait(1200) == []
+        assert "cleared 20 min" in host.program.command("incident", "list").stdout
+        assert "sector 16" in host.program.command("events").stdout
 
 
 def test_a_rule_made_less_severe_gives_no_resolved_mail(tmp_path: Path) -> None:

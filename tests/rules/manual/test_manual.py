@@ -153,6 +153,14 @@ def test_each_change_that_is_shown_is_accepted_and_changes_nothing_yet() -> None
     assert moved == []
 
 
+def test_each_change_of_an_event_that_is_shown_is_accepted() -> None:
+    """Also of those that are not recorded, and whose severity the controller sends."""
+    lines = "\n".join(f"  {each.override}" for each in OF_EVENTS)
+    rows = load_events(parse_config(f"overrides:\n{lines}\n", "changed").overrides).rows
+    assert [row.kind for row in rows.values() if row.severity_here is None] == []
+    assert [r.kind for r in rows.values() if r.severity not in {None, r.severity_here}] == []
+
+
 def _numbers(rule: Rule) -> list[float]:
     return [
         float(each.split()[-1]) for each in comparisons(rule.expression.text) if each[-1].isdigit()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.config.keys import example
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import load_rules
+from iowarden.daemon.config.rule_files import load_rules, load_shipped
 from iowarden.rules.rulefile.overrides import Override, apply, severity
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup, parse_rule_file
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -96,7 +96,7 @@ def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected:
             "2 rules have this name and 'threshold' applies to one only; name it:",
         ),
         ("Full: {severity: info}", "name it: 'Full/warning' or 'Full/critical'"),
-        ("Full/warning: {severity: critical}", "another alert 'Full' of severity 'critical'"),
+        ("Full/warning: {severity: critical}", "'Full/critical' has severity 'critical' as well"),
         ("Either: {threshold: 7}", "got 'a_seconds > 5', 'a_seconds > 10'; name a metric"),
         ("Either: {threshold: {a_seconds: 7}}", "expected one number, got 'a_seconds > 5'"),
         ("Join: {threshold: 7}", "whose value is compared with a number, got none"),
@@ -130,6 +130,66 @@ def test_what_is_reported_of_one_of_a_name_goes_before_what_is_reported_of_all()
     assert (warning.for_seconds, warning.keep_firing_for_seconds) == (120, 3600)
     assert (critical.for_seconds, critical.keep_firing_for_seconds) == (180, 3600)
     assert warning.overridden == ("for", "keep_firing_for")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (("Full/warning: {severity: critical}", "Full/critical: {enabled: false}"), ["critical"]),
+        (
+            ("Full/warning: {severity: critical}", "Full/critical: {severity: warning}"),
+            ["critical", "warning"],
+        ),
+        (
+            ("Full/warning: {severity: critical}", "Full/critical: {severity: notice}"),
+            ["critical", "notice"],
+        ),
+    ],
+)
+def test_a_severity_that_another_override_frees_is_accepted_in_any_order(
+    lines: tuple[str, str], expected: list[str]
+) -> None:
+    """Only what all overrides leave together counts, not their order in the file."""
+    for order in (lines, lines[::-1]):
+        kept = rules(changed("\n  ".join(order)))
+        alerts = [each for each in kept if isinstance(each, Rule) and each.alert == "Full"]
+        assert [severity(rule) for rule in alerts] == expected
+
+
+def test_the_advice_of_a_refused_severity_is_accepted_as_it_stands() -> None:
+    """For each two shipped alerts of one name, before or behind the line that was refused."""
+    shipped = load_shipped(parse_config("", "defaults"))
+    severities: dict[str, list[str]] = {}
+    for rule in rules(shipped):
+        if isinstance(rule, Rule):
+            severities.setdefault(rule.alert, []).append(severity(rule))
+    pairs = [
+        (f"{name}/{one}", other)
+        for name, own in severities.items()
+        for one in own
+        for other in own
+        if one != other
+    ]
+    assert len(pairs) > 50
+    for name, other in pairs:
+        line = f"{name}: {{severity: {other}}}"
+        with pytest.raises(RuleFileError) as caught:
+            apply(shipped, overrides(line))
+        cure = caught.value.errors[0].rpartition("disable that one: '")[2].removesuffix("'")
+        for text in (f"{line}\n  {cure}", f"{cure}\n  {line}"):
+            kept = [each for each in rules(apply(shipped, overrides(text))) if is_of(each, name)]
+            assert other in map(severity, kept)
+            assert len(kept) == len(severities[name.partition("/")[0]]) - 1
+
+
+def overrides(text: str) -> tuple[Override, ...]:
+    """Return the overrides of a configuration."""
+    return parse_config(f"overrides:\n  {text}\n", "c.yaml").overrides
+
+
+def is_of(rule: Rule | RecordingRule, name: str) -> bool:
+    """Whether a rule is one of the alerts of 'Name/severity'."""
+    return isinstance(rule, Rule) and rule.alert == name.partition("/")[0]
 
 
 def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
@@ -202,7 +262,7 @@ def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
     """An override applies to shipped rules, and the message says so."""
     Path(tmp_path, "mine.yaml").write_text(RULES)
     text = f"rules_directory: {tmp_path}\noverrides: {{Both: {{for: 5m}}}}"
-    with pytest.raises(RuleFileError, match="expected the name of a shipped rule, got 'Both'"):
+    with pytest.raises(RuleFileError, match="shipped rule or of a class of events, got 'Both'"):
         load_rules(parse_config(text, "c.yaml"))
 
 
