@@ -18,9 +18,11 @@ from iowarden.collectors.model import AbsentError, ReadError, UserInputError
 from iowarden.collectors.quantity import duration
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
+from iowarden.rules.topology.alert_subject import subject
+from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from iowarden.collectors.machine import Machine
 
@@ -184,12 +186,20 @@ def _service_alerts(
         alert = labels.pop("alertname", "?")
         severity = labels.pop("severity", "warning")
         level = _LEVEL.get(severity.lower(), Level.WARNING)
-        place = labels.get("mountpoint") or labels.get("device") or "host"
         text = (
-            f"{state} in the running service ({severity}); for details see its mail and"
-            " 'journalctl -t iowarden'"
+            f"{state} in the running service ({severity}); what it means and what to do:"
+            f" iowarden explain {alert}"
         )
+        place = _object(alert, labels)
         yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
+
+
+def _object(alert: str, labels: Mapping[str, str]) -> str:
+    """Return what an alert is about, as a mail names it where nothing but its labels is known."""
+    named = labels.get("mountpoint") or labels.get("device")
+    if named:
+        return named
+    return subject(None, Devices(), (*labels.items(), ("alertname", alert))).object or "host"
 
 
 def _unresolved(samples: _Metrics) -> Iterator[Finding]:

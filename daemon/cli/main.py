@@ -111,7 +111,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "mail_command",
             "send a test notification to the receivers of 'notify' and show their answers",
         ),
-        "mail": ("stored_command", "list and show mails that were not sent"),
+        "mail": ("stored_command", "list and show mails that wait to be sent, and the Maildir's"),
         "log-level": (
             "status_command",
             "log more or less for a time, without a restart; then as configured again",

@@ -30,6 +30,8 @@ from iowarden.daemon.terminal.console import print_error, print_json, print_line
 from iowarden.daemon.terminal.times import since_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.terminal.console import Columns
@@ -69,17 +71,28 @@ def _mail_list(arguments: argparse.Namespace) -> int:
     fields: Columns[StoredMail] = {
         "ID": lambda each: each.identifier,
         "in": lambda each: each.place,
+        "state": lambda each: "waits" if each.waits else "copy",
         "since": lambda each: since_text(each.created_seconds, now),
         "subject": lambda each: each.subject,
         "next attempt": lambda each: next_text(each, now),
         "last error": lambda each: each.error,
     }
-    count = len(found.mails)
-    summary = f"{count} mail{'s'[: count != 1]} not sent" if count else "no mails"
-    show([summary, *table_of("mails", found.mails, fields)])
+    show([_summary(found.mails), *table_of("mails", found.mails, fields)])
     if found.note:
         print_line(found.note)
     return 0
+
+
+def _summary(mails: Collection[StoredMail]) -> str:
+    waiting = sum(each.waits for each in mails)
+    copies = len(mails) - waiting
+    words = [f"{waiting} mail{'s'[: waiting != 1]} not sent"] if waiting else []
+    if copies:
+        words.append(
+            f"{copies} cop{'y' if copies == 1 else 'ies'} in the Maildir: sent since, or no longer"
+            " news"
+        )
+    return "; ".join(words) or "no mails"
 
 
 def _mail_show(arguments: argparse.Namespace) -> int:
@@ -127,7 +140,7 @@ def _stored(
     except OSError as error:
         raise ServiceError(f"{reason}; '{directory}': cannot be read either: {error}") from error
     print(f"{reason}. Read from '{directory}'", file=sys.stderr)
-    return [*stored_mails.of_outbox(rows), *found]
+    return stored_mails.together(rows, found)
 
 
 def _list(arguments: argparse.Namespace) -> int:

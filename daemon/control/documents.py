@@ -169,12 +169,14 @@ class MailLine:
 
 @dataclass(frozen=True, slots=True)
 class StoredMail:
-    """A mail that was not sent. Units: Unix seconds, bytes."""
+    """A mail that waits, or a copy in the Maildir. Units: Unix seconds, bytes."""
 
     identifier: str = ""
     """Of the incident and the number of its mail: '279479c6de.1'."""
     place: str = ""
     """outbox, or Maildir."""
+    waits: bool = True
+    """It is sent by a server; false: a copy of one that was sent, or that is no longer news."""
     created_seconds: float = 0.0
     severity: str = ""
     subject: str = ""
@@ -189,7 +191,7 @@ class StoredMail:
 
 @dataclass(frozen=True, slots=True)
 class StoredMailList:
-    """Mails that were not sent, oldest first."""
+    """Mails that wait, and copies in the Maildir, oldest first."""
 
     mails: tuple[StoredMail, ...] = ()
     note: str = ""

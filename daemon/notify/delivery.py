@@ -178,8 +178,8 @@ class Delivery:
             self._channel(name).use(receiver)
 
     def rows(self) -> tuple[OutboxRow, ...]:
-        """Return the mails of the outbox."""
-        return self._channels[MAIL].outbox.rows()
+        """Return the mails of the outbox, also those that wait for a server to be configured."""
+        return self._channels[MAIL].outbox.rows() + self._channel(LOCAL).outbox.rows()
 
     def awaits_state(self) -> bool:
         """Whether state.db has not confirmed every batch."""

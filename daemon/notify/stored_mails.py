@@ -1,6 +1,7 @@
-"""Mails that were not sent: those of the outbox, and of the Maildir that is used without a server.
+"""Mails that wait to be sent, and those in the Maildir that is used without a server.
 
-For `iowarden mail list` and `iowarden mail show`. Source: maildir(5); RFC 5322 (headers).
+A mail stays in the Maildir when a server that is configured later was sent it, until a mail program
+removes it. For `iowarden mail list` and `iowarden mail show`. Source: maildir(5); RFC 5322 (headers).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.notify import maildir
 from iowarden.daemon.storage.patient_reader import PATIENCE_SECONDS, PatientReader
-from iowarden.daemon.storage.state_db import MAIL
+from iowarden.daemon.storage.state_db import LOCAL, MAIL
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class StoredMails:
         rows, waits = self._mails.rows(), self._mails.waits(now)
 
         def reply(mails: list[_Mail], note: str) -> None:
-            mails = [*of_outbox(rows, waits), *mails]
+            mails = together(rows, mails, waits)
             try:
                 answer = (
                     listed(mails, note=note)
@@ -76,6 +77,29 @@ class StoredMails:
 
 
 _Mail = tuple[documents.StoredMail, bytes]
+
+
+def together(
+    rows: Iterable[OutboxRow],
+    local: Iterable[_Mail],
+    waits: Mapping[str, MailWait] = MappingProxyType({}),
+) -> list[_Mail]:
+    """Return the mails of the outbox, and those of the Maildir, each once.
+
+    Of those in the Maildir wait the ones that have a row for a server that is configured later.
+    """
+    known = list(rows)
+    unsent = {_name(each.message_id.removeprefix(f"{LOCAL}:")) for each in known}
+    outbox = of_outbox(known, waits)
+    queued = {entry.identifier for entry, _ in outbox}
+    return [
+        *outbox,
+        *(
+            (replace(entry, waits=entry.identifier in unsent), data)
+            for entry, data in local
+            if entry.identifier not in queued
+        ),
+    ]
 
 
 def of_outbox(
@@ -113,11 +137,10 @@ def _entry(
     data: bytes, place: str, created_seconds: float, message_id: str = ""
 ) -> documents.StoredMail:
     message = _parsed(data)
-    name = (message_id or str(message["Message-ID"] or "")).strip("<>").partition("@")[0]
     subject = str(message["Subject"] or "")
     severity = subject.partition("]")[0].lstrip("[")
     return documents.StoredMail(
-        identifier=name.removeprefix("iowarden."),
+        identifier=_name(message_id or str(message["Message-ID"] or "")),
         place=place,
         created_seconds=created_seconds,
         severity=severity.lower() if severity in Severity.__members__ else "",
@@ -125,6 +148,11 @@ def _entry(
         recipients=tuple(str(message["To"] or "").split(", ")),
         size_bytes=len(data),
     )
+
+
+def _name(message_id: str) -> str:
+    """Return what a mail is listed by: its incident and number."""
+    return message_id.strip("<>").partition("@")[0].removeprefix("iowarden.")
 
 
 def listed(mails: list[_Mail], *, note: str = "") -> documents.StoredMailList:

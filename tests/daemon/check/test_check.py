@@ -737,6 +737,35 @@ def test_labels_of_the_service_are_read_as_they_were_written() -> None:
     assert labels == {"mountpoint": '/a"b\\c\nd', "alertname": "X"}
 
 
+@pytest.mark.parametrize(
+    ("alert", "labels", "expected"),
+    [
+        ("BtrfsErrors", {"fsid": "8f1d", "label": "data", "devid": "1"}, "data"),
+        ("BtrfsErrors", {"fsid": "8f1d", "label": "", "devid": "1"}, "8f1d"),
+        ("ZfsPoolDegraded", {"pool": "tank"}, "pool tank"),
+        ("BackupOld", {"directory": "/srv/backup", "glob": "*"}, "/srv/backup"),
+        ("ControllerBatteryFault", {"controller": "megaraid c0", "battery": "bbu"}, "megaraid c0"),
+        ("QueueDepthTooLarge", {"host": "host0"}, "host0 (SCSI host adapter)"),
+        ("DiskSelfTestFailed", {"disk": "ZFN0", "device": "sda"}, "sda"),
+        ("DiskSelfTestFailed", {"disk": "ZFN0"}, "disk ZFN0"),
+        ("FilesystemFull", {"mountpoint": "/srv", "device": "sda1"}, "/srv"),
+        ("StateNotDurable", {}, "iowarden itself"),
+        ("WriteStall", {}, "host"),
+    ],
+)
+def test_an_alert_of_the_service_has_its_object_and_the_way_to_its_meaning(
+    alert: str, labels: dict[str, str], expected: str
+) -> None:
+    """Whichever labels name the object; only what is about the whole host is of 'host'."""
+    sample = {"alertname": alert, "alertstate": "firing", "severity": "warning", **labels}
+    found = running_service.of_socket(
+        set(), Unit.ACTIVE, lambda _: [("iowarden_alerts", sample, 1.0)]
+    )
+    firing = next(each for each in found if each.topic == alert)
+    assert firing.object == expected
+    assert firing.text.endswith(f"iowarden explain {alert}")
+
+
 @pytest.mark.parametrize(("key", "found"), [("", 1), ("trace: false\n", 0)])
 def test_that_no_disk_of_a_host_can_be_traced_is_reported(key: str, found: int) -> None:
     """As information: nothing else depends on it. Not reported with 'trace: false'."""

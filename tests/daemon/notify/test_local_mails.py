@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from iowarden.daemon.notify import maildir, stored_mails
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.delivery import Delivery
 from iowarden.daemon.storage.state_db import Committed, OutboxRow, StateChanges
@@ -13,6 +14,8 @@ from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from iowarden.daemon.notify.channel import MessageSender
 
 START = 1_795_266_034.0
@@ -131,6 +134,27 @@ def test_what_nobody_was_sent_goes_as_one_digest_when_a_server_is_configured(
     host.delivery.send_local_mails(("ops@example.com",), {"open"}, START)
     host.deliver(START)
     assert len(server.mails) == 1, "once"
+
+
+def test_a_copy_in_the_maildir_does_not_count_as_unsent_once_a_server_has_it(
+    tmp_path: Path,
+) -> None:
+    """Listed before, on its way, and afterwards: once each time."""
+    host = Host(Sent())
+    host.write("new", START - HOUR)
+    (row,) = host.rows.values()
+    [*maildir.deliver(str(tmp_path), OutboundMail("<iowarden.new.1@db1>", ("root",), row.data))]
+
+    def listed() -> list[tuple[str, str, bool]]:
+        mails = stored_mails.together(host.delivery.rows(), stored_mails.of_maildir(str(tmp_path)))
+        return [(entry.identifier, entry.place, entry.waits) for entry, _ in mails]
+
+    assert listed() == [("new.1", "Maildir", True)]
+    host.delivery.sender = Sent("mx1:25")
+    host.delivery.send_local_mails(("root",), {"new"}, START)
+    assert listed() == [("new.1", "outbox", True)]
+    host.deliver(START)
+    assert listed() == [("new.1", "Maildir", False)]
 
 
 def test_without_a_server_only_what_is_news_is_kept() -> None:

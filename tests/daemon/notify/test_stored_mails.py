@@ -217,7 +217,10 @@ def test_the_service_lists_both(
     """With what the server answered last, and where each lies."""
     assert main(["mail", "list", "--state-directory", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[-2:]] == [[name(0), "outbox"], [name(1), "Maildir"]]
+    copies = "1 copy in the Maildir: sent since, or no longer news"
+    assert lines[0] == f"1 mail not sent; {copies}"
+    places = [[name(0), "outbox", "waits"], [name(1), "Maildir", "copy"]]
+    assert [line.split()[:3] for line in lines[-2:]] == places
     assert "mail: 'relay:25': refused" in lines[-2]
     assert "this is a test; nothing is wrong" in lines[-1]
 
