@@ -91,16 +91,23 @@ def refused_topics(settings: Config) -> list[Topic]:
     sections = ("mail", "mail_fallback")
     # Each server, since the second one is used rarely.
     for section, server in zip(sections, sender.mail_settings(settings), strict=False):
+        is_refused = is_taken = False
         for line in sender.test_mail(server, message.as_bytes(), receivers):
             sys.stdout.write(f"{line.text}\n")
+            is_taken = line.good  # the last reply is that to the message, if any recipient is good
             if line.good:
                 continue
+            is_refused = True
             topic = Topic.OTHER
             if isinstance(server, MailSettings):
                 place = mail_advice.Place(section, server.server, server.port)
                 topic, advice = mail_advice.corrected_by(line.step, line.got, place)
                 sys.stdout.write(f"  {advice}\n")
             topics.append(topic if section == "mail" else Topic.OTHER)
+        if is_refused:
+            sys.stdout.flush()
+            reached = "accepted for some recipients only" if is_taken else "not accepted"
+            sys.stderr.write(f"the test mail was {reached}\n")
     return topics
 
 

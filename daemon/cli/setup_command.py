@@ -171,6 +171,7 @@ def _by_options(
     file = config_file.read(path)
     present = _edited(file, path, yaml_edit.values)
     draft = _drafted(file, path, present, _completed(given, present), {})
+    draft.rehearse()
     failed = draft.failed_receivers(messages=messages)
     return None if draft.refused(failed) else (draft, frozenset(failed))
 
@@ -183,10 +184,12 @@ def _by_dialogue(path: str, *, messages: bool) -> tuple[_Draft, frozenset[str]] 
         raise UserInputError("\n".join((*lasting, _UNCHANGED)))
     # Next to a symbolic link, not to its target, which may be under version control.
     default_password = str(Path(path).absolute().with_name("password"))
+    config_file.rehearse(file, HEADER.encode())  # before anybody answers in vain
     talk = dialogue.Dialogue(present, local_mail.greeting(), default_password)
     talk.hold()
     while True:
         draft = _drafted(file, path, present, talk.given, talk.secrets)
+        draft.rehearse()
         failed = draft.failed_receivers(messages=messages)
         refused = draft.refused(failed)
         topics = sorted(set(refused.values()) - {Topic.OTHER})
@@ -219,6 +222,15 @@ class _Draft:
     secrets: Mapping[str, str]
     present: Mapping[str, Any]
     settings: Config
+
+    def rehearse(self) -> None:
+        """Try whether it can be saved: no test message is sent otherwise. Errors: UserInputError.
+
+        A receiver would have it of a configuration that is never in force.
+        """
+        for name, secret in self.secrets.items():
+            config_file.rehearse(config_file.read(name), f"{secret}\n".encode())
+        config_file.rehearse(self.file, self.text.encode())
 
     def failed_receivers(self, *, messages: bool) -> dict[str, Topic]:
         """Return what the service could not use: 'mail', and names of 'notify'; and what for."""
@@ -295,7 +307,6 @@ class _Trial:
         if status == 0:
             print("the server took the test mail; check that it arrives", flush=True)
             return None
-        sys.stderr.write("the test mail was not accepted for all recipients\n")
         return Topic(status) if status in {*Topic} else Topic.OTHER
 
     def _status(self, part: Callable[[Config], int]) -> int:

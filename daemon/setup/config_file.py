@@ -78,12 +78,25 @@ def replace(file: ConfigFile, content: bytes) -> bool:
     to that user. A file that was changed since it was read is left as it is.
     Errors: ConfigFileError; the file is unchanged then.
     """
+    return _written(file, content, is_kept=True)
+
+
+def rehearse(file: ConfigFile, content: bytes) -> None:
+    """Do what `replace` does, but leave the file as it is: what is written is removed again.
+
+    Errors: ConfigFileError, as those of `replace`.
+    """
+    _written(file, content, is_kept=False)
+
+
+def _written(file: ConfigFile, content: bytes, *, is_kept: bool) -> bool:
     group = _group(file.path)
     directory = os.path.dirname(file.path)
+    is_new_directory = False
     try:
         if file.content == content and _is_as_wanted(file.path, group):
             return False
-        _make_directory(directory, group)
+        is_new_directory = _make_directory(directory, group)
         with _locked(directory):
             if _content(file.path) != file.content:
                 raise ConfigFileError(
@@ -91,7 +104,9 @@ def replace(file: ConfigFile, content: bytes) -> bool:
                     " another program changed it meanwhile; nothing was written, run the command"
                     " again"
                 )
-            _write(file.path, content, group)
+            _write(file.path, content, group, is_kept=is_kept)
+        if is_new_directory and not is_kept:
+            os.rmdir(directory)
     except OSError as error:
         raise ConfigFileError(
             f"'{file.path}': expected to write it, got '{error.strerror}'; nothing was changed;"
@@ -135,12 +150,16 @@ def _is_as_wanted(path: str, group: int | None) -> bool:
     return group is None or (found.st_uid, found.st_gid) == (0, group)
 
 
-def _make_directory(directory: str, group: int | None) -> None:
-    with contextlib.suppress(FileExistsError):
+def _make_directory(directory: str, group: int | None) -> bool:
+    """Make the directory of the file; return False if it exists."""
+    try:
         os.mkdir(directory, 0o700)
-        if group is not None:
-            os.chown(directory, 0, group)
-        os.chmod(directory, _DIRECTORY_MODE)
+    except FileExistsError:
+        return False
+    if group is not None:
+        os.chown(directory, 0, group)
+    os.chmod(directory, _DIRECTORY_MODE)
+    return True
 
 
 @contextlib.contextmanager
@@ -155,7 +174,7 @@ def _locked(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(path: str, content: bytes, group: int | None) -> None:
+def _write(path: str, content: bytes, group: int | None, *, is_kept: bool) -> None:
     directory, name = os.path.split(path)
     new = os.path.join(directory, f".{name}.{os.getpid()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -169,7 +188,10 @@ def _write(path: str, content: bytes, group: int | None) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(descriptor)
-        os.rename(new, path)
+        if is_kept:
+            os.rename(new, path)
+        else:
+            os.unlink(new)
     except BaseException:
         os.unlink(new)
         raise

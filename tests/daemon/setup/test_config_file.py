@@ -148,6 +148,19 @@ def small_disk(path: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", str(path)], check=True)
 
 
+@pytest.mark.parametrize("before", [None, "host: a\n"])
+def test_a_rehearsal_leaves_nothing_behind(tmp_path: Path, before: str | None) -> None:
+    """No directory and no file that was not there; the file that was there is as it was."""
+    path = tmp_path / "etc" / "iowarden.yaml"
+    if before is not None:
+        path.parent.mkdir()
+        path.write_text(before)
+    present = sorted(map(str, tmp_path.rglob("*")))
+    config_file.rehearse(config_file.read(str(path)), b"host: b\n")
+    assert sorted(map(str, tmp_path.rglob("*"))) == present
+    assert (path.read_text() if path.exists() else None) == before
+
+
 @as_root
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     """No half a file, no leftover, and the command that shows the space."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import io
 import json
@@ -11,6 +12,7 @@ import pwd
 import queue
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -34,7 +36,7 @@ from iowarden.daemon.setup.answers import SetupAnswers
 from iowarden.daemon.setup.mail_advice import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 GROUP = grp.getgrgid(os.getegid()).gr_name
 
@@ -91,6 +93,23 @@ def test_a_mail_server_is_set_up_and_a_test_mail_arrives(
     assert len(settings.self_tests) == 1
 
 
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        ("a@b.example", "the test mail was not accepted\n"),
+        ("a@b.example,c@b.example", "the test mail was accepted for some recipients only\n"),
+    ],
+)
+def test_who_has_a_refused_test_mail_is_said(
+    path: Path, capfd: pytest.CaptureFixture[str], to: str, expected: str
+) -> None:
+    """'Not for all' of one that nobody has sends its reader to look for it."""
+    answers = Answers(recipients={"a@b.example": "550 5.7.1 relay denied"})
+    with smtp_server(answers) as (port, _):
+        assert run_setup(path, "--mail-to", to, "--mail-server", f"127.0.0.1:{port}") == 1
+    assert expected in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("before", ["", "mail: {server: mx.example, to: old@b.example}\n"])
 def test_a_recipient_whom_the_server_refuses_is_not_put_in_force(
     path: Path, capsys: pytest.CaptureFixture[str], before: str
@@ -104,10 +123,53 @@ def test_a_recipient_whom_the_server_refuses_is_not_put_in_force(
         assert run_setup(path, *options) == 1
     told = capsys.readouterr()
     assert "recipient a@b.example: 550 5.7.1 relay denied" in told.out
-    assert "not accepted for all recipients" in told.err  # it may have reached others
     assert f"nothing was changed in '{path}'" in told.err
     assert "by '--no-test-mail'" in told.err
     assert (path.read_text() if path.exists() else "") == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts, and becomes another user")
+@pytest.mark.parametrize("fault", ["no group", "no directory", "read-only", "not root"])
+def test_no_test_mail_is_sent_of_what_could_not_be_saved(
+    path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+) -> None:
+    """Whoever gets it believes that alerts will come; the reason is that of the saving itself."""
+    target = path
+    with contextlib.ExitStack() as stack:
+        port, answers = stack.enter_context(smtp_server())
+        if fault == "no group":
+            monkeypatch.setattr(config_file, "GROUP", "no-such-group")
+            expected = "expected group 'no-such-group', which may read it"
+        elif fault == "no directory":
+            target = path.parent / "none" / "etc" / "iowarden.yaml"
+            expected = f"create the directory: 'mkdir -p {target.parent}'"
+        elif fault == "read-only":
+            stack.enter_context(read_only(path.parent))
+            expected = "the file system is mounted read-only"
+        else:
+            target = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "iowarden.yaml"
+            target.parent.chmod(0o755)
+            os.seteuid(pwd.getpwnam("nobody").pw_uid)
+            stack.callback(os.seteuid, 0)
+            expected = "run this command as root"
+        options = ("--mail-to", "a@b.example", "--mail-server", f"127.0.0.1:{port}")
+        assert run_setup(target, *options) != 0
+        assert expected in capsys.readouterr().err
+        assert answers.mails.empty()
+
+
+@contextlib.contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    """Mount a directory over itself, so that nothing can be written to it."""
+    for options in (["--bind", str(directory)], ["-o", "remount,bind,ro"]):
+        subprocess.run(["mount", *options, str(directory)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
 
 
 def test_the_file_is_not_in_force_while_the_test_mail_is_sent(path: Path) -> None:
