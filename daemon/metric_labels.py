@@ -661,6 +661,8 @@ severity:
     iowarden_incidents_unresolved
 severity source:
     iowarden_events_total
+silence:
+    iowarden_silence_remaining_seconds
 state:
     iowarden_disks
 verb:

@@ -39,8 +39,9 @@ def parse_matcher(text: str) -> Matcher:
     match = _MATCHER.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"matcher {text[:80]!r}: expected LABEL=VALUE, with =, !=, =~ or !~, or the name of an"
-            " alert; quote the value if the shell takes it apart"
+            f"matcher {text[:80]!r}: expected LABEL=VALUE such as device=sda or mountpoint=/srv,"
+            " with =, !=, =~ or !~, or the name of an alert; quote the value if the shell takes it"
+            " apart"
         )
     label, operator, value = match.groups()
     if operator is None:

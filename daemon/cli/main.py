@@ -150,13 +150,21 @@ def full_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an unknown option with the usage of its own command, and what is near to it."""
+    """Reports an unknown word with the usage of its own command, what is near to it, and all."""
 
     def parse_known_args(  # type: ignore[override]  # argparse has overloads for its own calls
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         words = [*(sys.argv[1:] if args is None else args)]
         has_commands = any(action.nargs == argparse.PARSER for action in self._actions)
+        actions = [
+            str(name)
+            for action in self._actions
+            if action.metavar == "ACTION"
+            for name in action.choices or ()
+        ]
+        if actions and not words:
+            self.error(f"expected an action: {' or '.join(actions)}")
         for word in itertools.takewhile(lambda word: word != "--", words):
             if has_commands and not word.startswith("-"):
                 break  # what follows is for its parser
@@ -166,6 +174,15 @@ class _Parser(argparse.ArgumentParser):
                     f"no option '{option}'{did_you_mean(option, self._option_string_actions)}"
                 )
         return super().parse_known_args(words, namespace)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is none of the choices. argparse calls it; its text has no advice."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(
+                action,
+                f"expected one of {', '.join(map(str, action.choices))}, got '{value}'"
+                f"{did_you_mean(str(value), map(str, action.choices))}",
+            )
 
 
 def _begins(option: str) -> Callable[[str], bool]:

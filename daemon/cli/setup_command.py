@@ -18,6 +18,7 @@ from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.report import WIDTH
 from iowarden.daemon.cli import command, host_check, mail_command, service_client
+from iowarden.daemon.config.keys import TLS_MODES
 from iowarden.daemon.config.load import machine_name, with_password, with_receiver_secrets
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
@@ -75,7 +76,9 @@ def add_commands(add: Add) -> None:
         metavar="HOST[:PORT]",
         help="mail server; default: that of the configuration, else localhost if it answers",
     )
-    parser.add_argument("--mail-tls", metavar="MODE", help="'mail.tls' of the configuration")
+    parser.add_argument(
+        "--mail-tls", metavar="MODE", choices=TLS_MODES, help="'mail.tls' of the configuration"
+    )
     parser.add_argument(
         "--mail-user", metavar="NAME", help="user name at the server; '': no log-in"
     )

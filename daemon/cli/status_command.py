@@ -94,7 +94,7 @@ def add_commands(add: Add) -> None:
     command_of(listed, _silence_list, data=True)
     expire = command_of(subcommand(actions, "expire", "end a silence now"), _silence_expire)
     expire.add_argument(
-        "identifier", metavar="ID", help="ID of the silence, or the beginning of it"
+        "identifier", metavar="SILENCE", help="ID of the silence, or the beginning of it"
     )
     known = command_of(add("ack", _ack), _ack)
     known.add_argument(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.source import Source
     from iowarden.daemon.config.schema import Address
 
+TLS_MODES = ("auto", "none", "starttls", "tls", "opportunistic")
+"""Of a mail server."""
+
 # Kinds: the types of values. A reader gets the scalar's text and returns the value, or raises a
 # ValueError; its text, if any, is added to the error message as a hint.
 
@@ -276,7 +279,7 @@ KEYS = (
         "465 with 'tls: tls', 587 with 'tls: starttls', or 'auto' and a remote server; else 25",
     ),
     Key(
-        "mail.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto", "starttls",
+        "mail.tls", _choice(*TLS_MODES), "auto", "starttls",
         "auto: no TLS to this machine itself, otherwise STARTTLS with a verified certificate;"
         " opportunistic: STARTTLS if the server offers it, certificate not verified.",
     ),
@@ -334,8 +337,8 @@ KEYS = (
         "Port of the second SMTP server.", "as of 'mail.port'",
     ),
     Key(
-        "mail_fallback.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto",
-        "starttls", "As 'mail.tls', for the second server.",
+        "mail_fallback.tls", _choice(*TLS_MODES), "auto", "starttls",
+        "As 'mail.tls', for the second server.",
     ),
     Key(
         "mail_fallback.user", _WORD, "", "iowarden", "User name at the second server.", "no log-in",

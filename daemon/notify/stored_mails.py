@@ -1,7 +1,7 @@
 """Mails that wait to be sent, and those in the Maildir that is used without a server.
 
 A mail stays in the Maildir when a server that is configured later was sent it, until a mail program
-removes it. For `iowarden mail list` and `iowarden mail show`. Source: maildir(5); RFC 5322 (headers).
+removes it. For `iowarden mail list` and `iowarden mail show`. Source: maildir(5), RFC 5322.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Made when the package is built, not while a user types: a program that starts for each Tab key is
 slow, and hangs with the disk that it is on. What only this host has is read by the shell itself:
-disks from sysfs, which answers from memory, and incidents, in bash, from the service's /metrics.
-Limits: that at its default address, without TLS and login; zsh and fish complete no incident, and
-only the names of labels.
+disks from sysfs, which answers from memory, and incidents and silences, in bash, from the service's
+/metrics. Limits: that at its default address, without TLS and login; zsh and fish complete neither,
+and only the names of labels.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ _iowarden_disks() {
 }
 """
 _BASH = """\
-_iowarden_incidents() {
+_iowarden_label() {
   local text service seen=' '
   { exec {service}<>/dev/tcp/ADDRESS; } 2>/dev/null || return
   printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&$service
   IFS= read -r -t 2 -N 4000000 -u $service text
   exec {service}>&-
-  while [[ $text =~ [,{]incident=\\"([0-9a-f]+)\\" ]]; do
+  while [[ $text =~ [,{]$1=\\"([0-9a-f]+)\\" ]]; do
     [[ $seen == *" ${BASH_REMATCH[1]} "* ]] || seen+="${BASH_REMATCH[1]} "
     text=${text#*"${BASH_REMATCH[0]}"}
   done
   printf '%s' "$seen"
 }
 _iowarden_complete_disks() { compgen -W "$(_iowarden_disks)" -- "$1"; }
-_iowarden_complete_incidents() { compgen -W "$(_iowarden_incidents)" -- "$1"; }
+_iowarden_complete_incidents() { compgen -W "$(_iowarden_label incident)" -- "$1"; }
+_iowarden_complete_silences() { compgen -W "$(_iowarden_label silence)" -- "$1"; }
 _iowarden_complete_alerts() { compgen -W 'ALERTS' -- "$1"; }
 _iowarden_complete_explained() { _iowarden_complete_alerts "$1"; compgen -f -- "$1"; }
 _iowarden_complete_matchers() {
@@ -102,11 +103,14 @@ _BY_METAVAR = {
     "DEVICE": "disks",
     "SERIAL": "disks",
     "INCIDENT": "incidents",
+    "SILENCE": "silences",
     "ALERT": "alerts",
     "ALERT|FILE": "explained",
     "MATCHER": "matchers",
 }
 """What is completed by a function of the shell."""
+_OF_SERVICE = frozenset(("incidents", "silences"))
+"""What is read from the service: in bash alone."""
 
 
 def _filled(text: str) -> str:
@@ -132,7 +136,7 @@ def _of_metavar(metavar: str) -> dict[str, str] | None:
     if kind is None:
         return None
     functions = {"bash": f"_iowarden_complete_{kind}"}
-    if kind != "incidents":
+    if kind not in _OF_SERVICE:
         functions["zsh"] = f"_iowarden_complete_{kind}"
         functions["fish"] = _filled(_FISH[kind])
     return functions

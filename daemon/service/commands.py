@@ -349,25 +349,22 @@ class CommandHandler:
             is not None
         ]
         expected = [*self._engine.rules.expected(), *of_events]
-        return silences.note(added, expected, matched, self._objects(added, alerts))
+        present, used = self._labels(alerts)
+        return silences.note(added, expected, matched, present, used)
 
-    def _objects(self, added: silences.Silence, alerts: Iterable[Alert]) -> dict[str, set[str]]:
-        """Return the values of the silence's labels that objects of this host have now."""
-        found: dict[str, set[str]] = {
-            each.label: set() for each in added.matchers if each.label in silences.OF_OBJECTS
-        }
-        families = (
-            samples
-            for chunk in (self._engine.hub.chunks() if found else ())
-            for _, samples in chunk.families
-        )
+    def _labels(self, alerts: Iterable[Alert]) -> tuple[dict[str, set[str]], set[str]]:
+        """Return the values of labels of objects of this host, and the names of all labels."""
+        of_objects: dict[str, set[str]] = {name: set() for name in silences.OF_OBJECTS}
+        names = set()
+        families = (samples for chunk in self._engine.hub.chunks() for _, samples in chunk.families)
         labels = [each for samples in families for _, each, _ in samples]
         for name, value in (
             pair for each in (*labels, *(a.labels for a in alerts)) for pair in each
         ):
-            if name in found:
-                found[name].add(value)
-        return found
+            names.add(name)
+            if name in of_objects:
+                of_objects[name].add(value)
+        return of_objects, names
 
     def _acknowledge(
         self, command: ControlCommand, wanted: documents.Acknowledge, now: float

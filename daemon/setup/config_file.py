@@ -78,7 +78,7 @@ def replace(file: ConfigFile, content: bytes) -> bool:
     to that user. A file that was changed since it was read is left as it is.
     Errors: ConfigFileError; the file is unchanged then.
     """
-    return _written(file, content, is_kept=True)
+    return _written(file, content, is_rehearsal=False)
 
 
 def rehearse(file: ConfigFile, content: bytes) -> None:
@@ -86,10 +86,10 @@ def rehearse(file: ConfigFile, content: bytes) -> None:
 
     Errors: ConfigFileError, as those of `replace`.
     """
-    _written(file, content, is_kept=False)
+    _written(file, content, is_rehearsal=True)
 
 
-def _written(file: ConfigFile, content: bytes, *, is_kept: bool) -> bool:
+def _written(file: ConfigFile, content: bytes, *, is_rehearsal: bool) -> bool:
     group = _group(file.path)
     directory = os.path.dirname(file.path)
     is_new_directory = False
@@ -104,8 +104,8 @@ def _written(file: ConfigFile, content: bytes, *, is_kept: bool) -> bool:
                     " another program changed it meanwhile; nothing was written, run the command"
                     " again"
                 )
-            _write(file.path, content, group, is_kept=is_kept)
-        if is_new_directory and not is_kept:
+            _write(file.path, content, group, is_rehearsal=is_rehearsal)
+        if is_new_directory and is_rehearsal:
             os.rmdir(directory)
     except OSError as error:
         raise ConfigFileError(
@@ -174,7 +174,7 @@ def _locked(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write(path: str, content: bytes, group: int | None, *, is_kept: bool) -> None:
+def _write(path: str, content: bytes, group: int | None, *, is_rehearsal: bool) -> None:
     directory, name = os.path.split(path)
     new = os.path.join(directory, f".{name}.{os.getpid()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -188,10 +188,10 @@ def _write(path: str, content: bytes, group: int | None, *, is_kept: bool) -> No
             stream.write(content)
             stream.flush()
             os.fsync(descriptor)
-        if is_kept:
-            os.rename(new, path)
-        else:
+        if is_rehearsal:
             os.unlink(new)
+        else:
+            os.rename(new, path)
     except BaseException:
         os.unlink(new)
         raise

@@ -23,7 +23,7 @@ from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restar
 from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
@@ -35,6 +35,7 @@ OF_OBJECTS = frozenset(
     ("array", "controller", "device", "directory", "disk", "host", "member", "mountpoint", "pool")
 )
 """Labels whose values are the objects of this host: a matcher with none of them is a mistake."""
+_USUAL = f"the usual ones are {', '.join(sorted({'alertname', *OF_OBJECTS, 'severity'}))}."
 MAX_NAMED = 5
 MAX_SILENCES, MAX_MATCHERS = 1000, 64
 MAX_PATTERN_CHARACTERS = 10_000
@@ -48,6 +49,7 @@ MAX_REMEMBERED = 10_000
 FAMILIES = (
     Family("iowarden_silences", "gauge", "Silences that have not ended."),
     Family("iowarden_alerts_silenced", "gauge", "Firing or unknown alerts that are silenced."),
+    Family("iowarden_silence_remaining_seconds", "gauge", "Seconds until the silence ends."),
 )
 
 
@@ -156,23 +158,27 @@ def note(
     expected: Iterable[Mapping[str, str]],
     now_silenced: int,
     present: Mapping[str, Collection[str]],
+    used: Iterable[str] = (),
 ) -> str:
     """Return a note about a new silence: whether it matches nothing, or everything.
 
     `expected` are the known labels of each rule's alerts, `now_silenced` the number of alerts that
-    it silences now, `present` the values on this host of labels in OF_OBJECTS.
+    it silences now, `present` the values on this host of labels in OF_OBJECTS; `used` are the names
+    of all labels on this host.
     """
     tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
-        like_it = _near_alert(silence, rules) or "; check the spelling:"
+        like_it = _meant(silence, rules, present) or "; check the spelling:"
         return f"no rule has such an alert{like_it} 'iowarden rules list'"
-    labels = {*present, *(label for r in rules for label in r)}
+    labels = {*OF_OBJECTS, *used, *(label for r in rules for label in r)}
     for each in silence.matchers:
-        if each.label not in labels and (like := near(each.label, labels)):
+        if each.label not in labels | {SUBJECT}:
+            like = near(each.label, labels)
+            meant = f"did you mean {' or '.join(like)}?" if like else _USUAL
             return (
-                f"warning: no label '{each.label}' is known; did you mean {' or '.join(like)}? It"
-                " silences nothing until an alert has it"
+                f"warning: no label '{each.label}' is known; {meant} It silences nothing until an"
+                " alert has it"
             )
     for each in silence.matchers:
         values = present.get(each.label)
@@ -185,11 +191,31 @@ def note(
     return f"{now_silenced or 'no'} alerts that are firing now match"
 
 
-def _near_alert(silence: Silence, rules: Iterable[Mapping[str, str]]) -> str:
-    """Return which alerts are spelled like the one that is silenced, '' if none is."""
-    known = {name for r in rules if (name := r.get("alertname")) is not None}
-    wanted = (each.text for each in silence.matchers if each.label == "alertname")
-    return next(filter(None, (did_you_mean(text, known) for text in wanted)), "")
+def _meant(
+    silence: Silence, rules: Sequence[Mapping[str, str]], present: Mapping[str, Collection[str]]
+) -> str:
+    """Return what a value that no rule has may have meant, '' if nothing is like it.
+
+    A bare word is the name of an alert, but it may be that of a disk: 'sda' for 'device=sda'.
+    """
+    for each in silence.matchers:
+        known = {rule[each.label] for rule in rules if each.label in rule}
+        if not known or any(map(predicate(each), known)):
+            continue
+        of_objects = {f"{label}={text}": text for label in present for text in present[label]}
+        objects = [matcher for matcher, text in of_objects.items() if text == each.text]
+        if each.label == "alertname" and objects:
+            return f"; did you mean {' or '.join(map(repr, sorted(objects)[:MAX_NAMED]))}?"
+        if like := did_you_mean(each.text, known):
+            return like
+        if each.label == "alertname":
+            like_it = near(each.text, of_objects.values())
+            objects = [matcher for matcher, text in of_objects.items() if text in like_it]
+            if objects:
+                return f"; did you mean {' or '.join(map(repr, sorted(objects)[:MAX_NAMED]))}?"
+        elif len(known) <= MAX_NAMED:
+            return f"; {each.label} is one of {', '.join(sorted(known))};"
+    return ""
 
 
 def _absent(matcher: Matcher, values: Collection[str]) -> str:
@@ -341,10 +367,15 @@ def samples(
 ) -> list[Sample]:
     """Return the samples of FAMILIES."""
     silenced = sum(alert.active and find(alert, now) is not None for alert in alerts)
-    holding, hidden = FAMILIES
+    holding, hidden, remaining = FAMILIES
+    active = state.active(now)
     return [
-        (holding.name, (), float(len(state.active(now)))),
+        (holding.name, (), float(len(active))),
         (hidden.name, (), float(silenced)),
+        *(
+            (remaining.name, (("silence", each.identifier),), each.ends_seconds - now)
+            for each in active
+        ),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -55,6 +56,32 @@ def test_the_help_lists_all_commands_by_what_they_are_for(
         assert [name for name in commands if f"\n  {name} " not in f"\n{below}"] == []
 
 
+def commands_with_actions() -> dict[str, list[str]]:
+    """Return the actions of each command that has any."""
+    (commands,) = (a for a in main.full_parser()._actions if a.metavar == "COMMAND")
+    assert isinstance(commands.choices, dict)
+    return {
+        name: list(action.choices or ())
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+        if action.metavar == "ACTION"
+    }
+
+
+@pytest.mark.parametrize(("command", "actions"), commands_with_actions().items())
+@pytest.mark.parametrize("word", ["", "qwertz"])
+def test_a_missing_or_unknown_action_is_answered_by_those_that_there_are(
+    command: str, actions: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """'required: ACTION' does not say what to type."""
+    with pytest.raises(SystemExit) as ended:
+        main.main([command, *filter(None, [word])])
+    assert ended.value.code == 2
+    text = capsys.readouterr().err
+    assert all(re.search(rf"\b{action}\b", text.rpartition("error:")[2]) for action in actions)
+    assert len(actions) > 0
+
+
 @pytest.mark.parametrize(
     ("words", "usage", "error"),
     [
@@ -68,6 +95,13 @@ def test_the_help_lists_all_commands_by_what_they_are_for(
             "no option '--fro'; did you mean '--for'",
         ),
         (["version", "extra"], "iowarden [-h]", "unrecognized arguments: extra"),
+        (
+            ["silence", "exprie"],
+            "iowarden silence",
+            "expected one of add, list, expire, got 'exprie'; did you mean 'expire'?",
+        ),
+        (["log-level", "dbug"], "iowarden log-level", "got 'dbug'; did you mean 'debug'?"),
+        (["setup", "--mail-tls", "ssl"], "iowarden setup", "expected one of auto, none, starttls,"),
     ],
 )
 def test_a_typing_error_is_answered_by_what_is_near(

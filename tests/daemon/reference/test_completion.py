@@ -27,6 +27,7 @@ CASES = [
     ("iowarden selftest start sda ", ["conveyance", "long", "offline", "short"]),
     ("iowarden events --severity ", ["critical", "info", "notice", "warning"]),
     ("iowarden log-level d", ["debug"]),
+    ("iowarden setup --mail-tls s", ["starttls"]),
     ("iowarden replay --ru", ["--rules"]),
 ]
 
@@ -176,10 +177,14 @@ def test_bash_reads_the_disks_of_this_host(built: Path) -> None:
     assert found == sorted(n for n in os.listdir("/sys/block") if not n.startswith(skipped))
 
 
-def test_bash_completes_the_incidents_of_the_service(built: Path) -> None:
+@pytest.mark.parametrize(("kind", "expected"), [("incidents", "279479c6de"), ("silences", "2709")])
+def test_bash_completes_the_incidents_and_silences_of_the_service(
+    built: Path, kind: str, expected: str
+) -> None:
     """By /metrics at its address; a service that does not run is no error."""
     metrics = 'iowarden_alert_info{alertname="A",incident="279479c6de"} 1\n' * 3
     metrics += 'iowarden_alert_info{incident="a7354159e8",x="1"} 1\niowarden_x{incident=""} 1\n'
+    metrics += 'iowarden_silence_remaining_seconds{silence="2709"} 60\n'
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -193,11 +198,11 @@ def test_bash_completes_the_incidents_of_the_service(built: Path) -> None:
     text = (built / completion.FILES["bash"]).read_text()
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         port = server.server_address[1]
-        copy = built / "incidents.bash"
+        copy = built / "service.bash"
         copy.write_text(text.replace("/dev/tcp/127.0.0.1/9748", f"/dev/tcp/127.0.0.1/{port}"))
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        command = "source ./incidents.bash; _iowarden_complete_incidents 27"
-        assert lines(built, "bash", "--norc", "-c", command) == ["279479c6de"]
+        command = f"source ./service.bash; _iowarden_complete_{kind} 27"
+        assert lines(built, "bash", "--norc", "-c", command) == [expected]
         thread.join()
     assert lines(built, "bash", "--norc", "-c", f"{command} || :") == []

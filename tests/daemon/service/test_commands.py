@@ -492,6 +492,8 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     assert added.note == "1 alert that is firing now matches"
     named = office.answer("silence add", matchers=["other"], for_seconds=1, reason="slip")
     assert "no rule has such an alert" in named.note
+    bare = office.answer("silence add", matchers=["sda"], for_seconds=1, reason="slip")
+    assert "no rule has such an alert; did you mean 'device=sda'?" in bare.note
     slip = office.answer("silence add", matchers=["disk=S9"], for_seconds=1, reason="slip")
     assert slip.note.startswith('warning: no disk on this host matches disk="S9"')
     (silence,) = office.answer("incident show", incident="3f2").silences

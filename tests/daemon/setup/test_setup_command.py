@@ -310,7 +310,6 @@ def test_a_secret_that_the_service_cannot_read_fails_without_a_test_mail(
         (("--mail-to", "a@bücher.example"), "; write 'a@xn--bcher-kva.example'"),
         (("--mail-from", "a@bücher.example"), "; write 'a@xn--bcher-kva.example'"),
         (("--mail-server", "bücher.example"), "; write 'xn--bcher-kva.example'"),
-        (("--mail-tls", "ssl"), "mail.tls: expected one of auto, none, starttls"),
         (("--mail-to", "a", "--mail-server", "m:x"), "mail.port: expected a port number 1-65535"),
         (("--mail-to", "a", "--mail-server", "m", "--mail-user", "u"), "a log-in needs both"),
         (("--mail-server", "m"), "mail.server: expected 'mail.to' as well"),

@@ -355,6 +355,7 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
     assert silences.samples(state, [HANG, over, other], find, NOW + 1) == [
         ("iowarden_silences", (), 1.0),
         ("iowarden_alerts_silenced", (), 1.0),
+        ("iowarden_silence_remaining_seconds", (("silence", "abc123"),), 3599.0),
     ]
 
 
@@ -365,7 +366,17 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
         (["Pondering"], "no rule has such an alert; check the spelling: 'iowarden rules list'"),
         (["devic=sda"], "warning: no label 'devic' is known; did you mean device?"),
         (["serverity=critical"], "warning: no label 'serverity' is known; did you mean severity?"),
-        (["severity=critical", "WriteStall"], "no rule has such an alert"),
+        (["sevreity=critical"], "warning: no label 'sevreity' is known; did you mean severity?"),
+        (
+            ["qwertz=1"],
+            "warning: no label 'qwertz' is known; the usual ones are alertname, array, controller,",
+        ),
+        (["slot=3"], "no alerts that are firing now match"),
+        (["severity=critcal"], "no rule has such an alert; did you mean 'critical'? 'iowarden"),
+        (["severity=high"], "no rule has such an alert; severity is one of critical, warning;"),
+        (["sda"], "no rule has such an alert; did you mean 'device=sda'? 'iowarden rules list'"),
+        (["sdaa"], "no rule has such an alert; did you mean 'device=sda'? 'iowarden"),
+        (["severity=critical", "WriteStall"], "no rule has such an alert; check the spelling:"),
         (["alertname=~.+"], "it matches every alert"),
         (["severity=~warning|critical"], "it matches every alert"),
         (["device=sdb"], "no alerts that are firing now match"),
@@ -386,4 +397,4 @@ def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: s
     ]
     (silence,) = added(*matchers).silences
     there = {"device": {"sda", "sdb"}, "disk": set()}
-    assert silences.note(silence, rules, 0, there).startswith(told)
+    assert silences.note(silence, rules, 0, there, {"slot", "device"}).startswith(told)
