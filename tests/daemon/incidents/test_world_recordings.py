@@ -1,8 +1,8 @@
 """The behaviours of the world beside recordings of them in a guest, field by field.
 
 What has a recording: a disk that stops answering and goes on (fixtures, hung-disk: the counters),
-and the order of the kernel's lines, noted here from a guest with Linux 6.1 (the corpus has the
-logs). What has none is listed in LACKING.
+and the order of the kernel's lines, noted here from guests with Linux 6.12 (fixtures, behaviours)
+and 6.1 (the corpus has the logs). What has none is listed in LACKING.
 """
 
 from __future__ import annotations
@@ -53,18 +53,28 @@ ORDERS = {
             *("ext4_error", "ext4_super", "ext4_read_only"),
         ),
     ),
+    ("removed", "nvme"): (
+        "removed.dmesg.txt",
+        ("nvme_timeout", "nvme_reset", "nvme_abort", "nvme_not_ready", "nvme_disabled"),
+    ),
+    ("session lost", "iscsi"): (
+        "session-lost.dmesg.txt",
+        (
+            *("ping_timeout", "conn_error", "recovery_timeout"),
+            *("reject_offline", "block_error", "path_fails"),
+        ),
+    ),
+    ("wrong copy", "btrfs"): ("wrong-copy.dmesg.txt", ("csum_failed", "dev_stats", "corrected")),
 }
 """By behaviour and role the recorded log, and the order of the kernel's lines in it."""
 BEHAVIOURS = FIXTURES / "behaviours"
 """Logs of Linux 6.12 that tests/vm/record_behaviours.py recorded; the others are in the corpus."""
 EARLIER = {"nvme_timeout": "I/O %d (%s) QID %d timeout, aborting"}
 """Formats that Linux 6.1, which was recorded, has in place of those of 6.12. Source: the log."""
-LACKING = frozenset(("link lost", "removed", "firmware", "leaves", "session lost", "wrong copy"))
+LACKING = frozenset(("link lost", "firmware", "leaves"))
 """Behaviours that nobody has recorded in a guest: their lines are those of the source alone.
 
-Of 'members pulled' the first member's are, of 'removed' the first time-out's: they are other
-behaviours' as well. An expander, an mpt3sas adapter and a SATA link are none that QEMU has; the
-others need LIO, an NVMe controller that answers no reset, and a byte of btrfs overwritten.
+An expander, an mpt3sas adapter and a SATA link are none that QEMU has.
 """
 
 

@@ -368,7 +368,8 @@ def ata_error(story: Story, name: str, at: float) -> None:
 def nvme_is_removed(story: Story, name: str, at: float, _: float) -> None:
     """Time-outs, a reset that fails, removal.
 
-    nvme/host/pci.c, nvme_timeout, nvme_reset_work; core.c, nvme_wait_ready.
+    nvme/host/pci.c, nvme_timeout, nvme_reset_work; core.c, nvme_wait_ready. The order is the
+    recorded one: the reset ends what was to be aborted, before it waits for the controller.
     """
     before, tag = printk.nvme(name), (12, 0x100C, 2, "Read", 3)
     story.at(at, Stands((name,)))
@@ -378,8 +379,8 @@ def nvme_is_removed(story: Story, name: str, at: float, _: float) -> None:
     dead = when + 30.0 + story.between(5.0, 40.0)
     story.says(
         dead,
-        printk.line("nvme_not_ready", "reset", 1, before=before),
         printk.line("nvme_abort", 0x371, before=before),
+        printk.line("nvme_not_ready", "initialisation", 0, before=before),
         printk.line("nvme_disabled", -19, before=before),
         block_error(story, name),
     )
