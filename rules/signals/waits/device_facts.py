@@ -74,30 +74,35 @@ _METRICS = frozenset(
 
 def leaves(name: str, topology: Topology) -> frozenset[str]:
     """Return the leaf devices below one; all of the host where it is not known."""
-    own = stack_of(name, topology).intersection(topology.leaves)
-    return frozenset(own or topology.leaves)
+    return leaves_of(stack_of(name, topology), topology)
 
 
-def stack_of(name: str, topology: Topology) -> set[str]:
+def leaves_of(stack: Collection[str], topology: Topology) -> frozenset[str]:
+    """Return the leaf devices of a stack; all of the host where none is known."""
+    return frozenset(topology.leaves).intersection(stack) or frozenset(topology.leaves)
+
+
+def stack_of(name: str, topology: Topology) -> frozenset[str]:
     """Return a device and all below it; a pool ('pool tank') is on what udev found a label of."""
     if not name.startswith(POOL):
-        return {name, *members(topology, name)}
+        return frozenset({name, *members(topology, name)})
     parts = (
         part
         for part, signature in topology.signatures.items()
         if signature.kind == ZFS and POOL + signature.group == name
     )
     wholes = {whole.name for part in parts if (whole := topology.whole(part)) is not None}
-    return {name}.union(*(members(topology, whole) for whole in wholes))
+    return frozenset({name}).union(*(members(topology, whole) for whole in wholes))
 
 
 def device_facts(
-    name: str, began_seconds: float, moved: tuple[Moved, ...], view: View, topology: Topology
+    name: str, stack: frozenset[str], began_seconds: float, moved: tuple[Moved, ...], view: View
 ) -> DeviceFacts:
-    """Return the facts of a device and of those below it, since the oldest wait began."""
-    stack = stack_of(name, topology)
+    """Return the facts of a device and of its `stack`, since the oldest wait began."""
+    assert view.derived is not None  # noqa: S101 - the caller returned
+    topology = view.derived.topology
     is_known = name in topology.devices or len(stack) > 1
-    below = {name, *(leaves(name, topology) if is_known else ())}
+    below = {name, *(leaves_of(stack, topology) if is_known else ())}
     unwritten = writeback.seen(view)
     values = {
         (metric, dict(labels).get("device", "")): value
@@ -149,7 +154,7 @@ def device_facts(
         },
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         pausing_bytes=None if unwritten is None else unwritten.freerun_bytes,
-        write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
+        write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, stack, view)),
     )
 
 
@@ -424,17 +429,20 @@ def next_guards(
 
 def earlier_permit(
     name: str,
+    stack: frozenset[str],
     disks: tuple[str, ...],
     latest: LatestGuards,
-    topology: Topology,
     *,
     is_writer_alone: bool,
 ) -> Permit:
-    """Return what guards that may have ended permit those who began to wait under them."""
-    stack = stack_of(name, topology)
+    """Return what guards that may have ended permit those who began to wait under them.
+
+    `stack`: the device and what is below it; `disks`: those of them that are the cause.
+    """
     own = [one for one in disks if one in stack]
+    at_fault = own or stack
     of_disks = (Guard.SPINNING_UP, *((Guard.WRITER_ONLY,) if is_writer_alone else ()))
-    until = [max(latest.get((one, guard), -math.inf) for guard in of_disks) for one in own or stack]
+    until = [max(latest.get((one, guard), -math.inf) for guard in of_disks) for one in at_fault]
     # Of several disks that are the cause the one that is permitted least counts.
     at_disks = min(until) if own else max(until)
     at = max(at_disks, latest.get((name, Guard.FROZEN), -math.inf))
@@ -442,19 +450,18 @@ def earlier_permit(
 
 
 def guarded_seconds(
-    name: str,
+    stack: frozenset[str],
     cause: FreezeCause | None,
     disks: tuple[str, ...],
     view: View,
-    topology: Topology,
     *,
     is_writer_alone: bool = False,
 ) -> float:
     """Return the threshold of the guards of a device, 0 for an ordinary disk.
 
-    `disks`: those below it that are the cause. The guards of another one explain nothing then, and
-    of several disks the one that is permitted least counts. `is_writer_alone`: only programs wait
-    that are the cause themselves.
+    `stack`: the device and what is below it; `disks`: those of them that are the cause. The guards
+    of another one explain nothing then, and of several disks the one that is permitted least
+    counts. `is_writer_alone`: only programs wait that are the cause themselves.
     """
     of_host = of_host_and_cause(cause, view)
     if Guard.BOOTING in of_host:
@@ -463,21 +470,23 @@ def guarded_seconds(
     # Who waits behind a discard, or behind a writer, is harmed: the mail names it.
     behind = {Guard.DISCARDING, *(() if is_writer_alone else (Guard.WRITER_ONLY,))}
     active = {one: own - behind for one, own in watch.guards.items()}
-    stack = stack_of(name, topology)
     own_seconds = [guards.min_seconds(active.get(one, of_host)) for one in disks if one in stack]
-    maps = stack.difference(topology.leaves) if own_seconds else stack
+    assert view.derived is not None  # noqa: S101 - the caller returned
+    maps = stack.difference(view.derived.topology.leaves) if own_seconds else stack
     above = {guard for one in maps for guard in active.get(one, ())}
     return max(guards.min_seconds(of_host | above), min(own_seconds, default=0.0))
 
 
-def _speed(before: Moved | None, moved: tuple[Moved, ...], name: str, view: View) -> float | None:
+def _speed(
+    before: Moved | None, moved: tuple[Moved, ...], stack: Collection[str], view: View
+) -> float | None:
     """Return the bytes a second that a device has written since, without redundancy."""
     if before is None or view.derived is None:
         return None
     amplification = view.derived.amplification
     written = sum(
         load.difference(before, moved[-1], (leaf,))[1] / amplification.get(leaf, 1.0)
-        for leaf in leaves(name, view.derived.topology)
+        for leaf in leaves_of(stack, view.derived.topology)
     )
     return written / (moved[-1].at_seconds - before.at_seconds)
 

@@ -54,7 +54,7 @@ from iowarden.rules.signals.waits.server_answers import (
     next_answers,
 )
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
-from iowarden.rules.signals.waits.wait_targets import HOST, waits_by_device
+from iowarden.rules.signals.waits.wait_targets import HOST, stacks, waits_by_device
 from iowarden.rules.signals.waits.waits import (
     NO_POLLS,
     Polls,
@@ -68,7 +68,6 @@ from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
@@ -195,7 +194,7 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
         return state, freeze_series.histogram(state)
     if tasks.unseen:
         return replace(state, polls=NO_POLLS, harms={}), freeze_series.histogram(state)
-    state = _polled(state, view, view.derived.topology)
+    state = _polled(state, view)
     return state, freeze_series.samples(state, now)
 
 
@@ -232,12 +231,11 @@ def _trigger_seconds(state: HarmState, now: float) -> float:
     return min((at for at in reasons if at and now - at <= MAX_TRIGGER_SECONDS), default=now)
 
 
-def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
+def _polled(state: HarmState, view: View) -> HarmState:
     """Return the state after a poll at the blocked tasks."""
     now = view.inputs.now_seconds
     seen = view.inputs.snapshot.tasks
     assert seen is not None  # noqa: S101 - `_step` returned
-    previous_poll = state.polls.last_seconds
     polls, ended = next_polls(
         state.polls,
         seen.tasks,
@@ -255,33 +253,13 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         before_waits=_before_waits(waits, state),
         answers=_next_answers(state, polls, view),
     )
-    found = _explained(waits, state, view, topology)
-    harms, sustained = found.harms, found.many.sustained(now)
+    below = stacks(waits, view)
+    found = _explained(waits, below, state, view)
+    harms = found.harms
     began = min((wait.not_before_seconds for own in waits.values() for wait in own), default=now)
     latest = device_facts.next_guards(state.latest_guards, found.causes, began, view)
-    # Many short waits are a freeze from the first poll on that shows who waits, and so why.
-    known = {**state.causes, **found.causes}
-    sustained = {name: seconds for name, seconds in sustained.items() if name in known}
-    devices = {}
-    for name in {*harms, *state.devices, *sustained}:
-        of_device, disks = harms.get(name, Harm()), found.disks.get(name, ())
-        is_alone = is_cause_alone(of_device)
-        after = next_freezes(
-            state.devices.get(name, NO_FREEZES),
-            of_device,
-            now,
-            previous_poll_seconds=now if previous_poll is None else previous_poll,
-            min_seconds=device_facts.guarded_seconds(
-                name, found.causes.get(name), disks, view, topology, is_writer_alone=is_alone
-            ),
-            earlier=device_facts.earlier_permit(
-                name, disks, latest, topology, is_writer_alone=is_alone
-            ),
-            sustained_seconds=sustained.get(name, 0.0),
-        )
-        if after != NO_FREEZES:
-            devices[name] = after
-    of_causes = {**state.disks, **found.disks}
+    devices = _next_devices(state, found, below, latest, view)
+    known, of_causes = {**state.causes, **found.causes}, {**state.disks, **found.disks}
     limits = {**state.limits, **found.limits}
     max_queued = {**state.max_queued, **found.queued}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in found.causes}}
@@ -309,6 +287,42 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     )
 
 
+def _next_devices(
+    state: HarmState,
+    found: _Explained,
+    below: Mapping[str, frozenset[str]],
+    latest: device_facts.LatestGuards,
+    view: View,
+) -> dict[str, DeviceFreezes]:
+    """Return the freezes of each device after a poll; `state` has the poll before."""
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    now, previous_poll = view.inputs.now_seconds, state.polls.last_seconds
+    # Many short waits are a freeze from the first poll on that shows who waits, and so why.
+    known = state.causes.keys() | found.causes.keys()
+    sustained = {name: at for name, at in found.many.sustained(now).items() if name in known}
+    devices = {}
+    for name in {*found.harms, *state.devices, *sustained}:
+        of_device, disks = found.harms.get(name, Harm()), found.disks.get(name, ())
+        stack = below.get(name) or device_facts.stack_of(name, view.derived.topology)
+        is_alone = is_cause_alone(of_device)
+        after = next_freezes(
+            state.devices.get(name, NO_FREEZES),
+            of_device,
+            now,
+            previous_poll_seconds=now if previous_poll is None else previous_poll,
+            min_seconds=device_facts.guarded_seconds(
+                stack, found.causes.get(name), disks, view, is_writer_alone=is_alone
+            ),
+            earlier=device_facts.earlier_permit(
+                name, stack, disks, latest, is_writer_alone=is_alone
+            ),
+            sustained_seconds=sustained.get(name, 0.0),
+        )
+        if after != NO_FREEZES:
+            devices[name] = after
+    return devices
+
+
 def _next_answers(state: HarmState, polls: Polls, view: View) -> dict[str, Answer]:
     """Return the last answers of servers; `state` has the poll before."""
     mounts, now = view.inputs.snapshot.mounts, view.inputs.now_seconds
@@ -333,18 +347,15 @@ class _Explained:
 
 
 def _explained(
-    waits: Mapping[str, list[Wait]], state: HarmState, view: View, topology: Topology
+    waits: Mapping[str, list[Wait]],
+    below: Mapping[str, frozenset[str]],
+    state: HarmState,
+    view: View,
 ) -> _Explained:
-    harms: dict[str, Harm] = {}
-    all_facts: dict[str, DeviceFacts] = {}
-    for name, of_device in waits.items():
-        began = min(wait.not_before_seconds for wait in of_device)
-        facts = device_facts.device_facts(name, began, state.moved, view, topology)
-        on_device = _harm(name, waits, state, facts, view)
-        if facts.discarding:
-            others = _discarding_on_others(name, waits, topology)
-            on_device = replace(on_device, discarding=on_device.discarding + others)
-        harms[name], all_facts[name] = on_device, facts
+    """Return who is harmed, and why; `below`: what is below each device, and itself."""
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    topology = view.derived.topology
+    harms, all_facts = _harms(waits, below, state, view)
     found = _Explained(_next_many(state.many, waits, harms, all_facts, view))
     sustained = found.many.sustained(view.inputs.now_seconds)
     is_storm = found.many.storm_since_seconds is not None
@@ -352,8 +363,8 @@ def _explained(
         answers = is_answering(state.answers.get(name), waits[name], view.inputs.now_seconds)
         facts = replace(all_facts[name], is_answering=answers)
         if is_storm:
-            below = device_facts.leaves(name, topology)
-            on_swap = name != HOST and device_facts.carries_swap(below, view, topology)
+            own = device_facts.leaves_of(below[name], topology)
+            on_swap = name != HOST and device_facts.carries_swap(own, view, topology)
             facts = replace(facts, is_swap_storm=True, carries_swap=on_swap)
         found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         if is_storm and name in found.many.storm_devices:
@@ -394,6 +405,29 @@ def _explained(
     return found
 
 
+def _harms(
+    waits: Mapping[str, list[Wait]],
+    below: Mapping[str, frozenset[str]],
+    state: HarmState,
+    view: View,
+) -> tuple[dict[str, Harm], dict[str, DeviceFacts]]:
+    """Return who is harmed on each device, and what other signals show of it."""
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    topology = view.derived.topology
+    disks_of = {name: device_facts.leaves_of(stack, topology) for name, stack in below.items()}
+    harms: dict[str, Harm] = {}
+    all_facts: dict[str, DeviceFacts] = {}
+    for name, of_device in waits.items():
+        began = min(wait.not_before_seconds for wait in of_device)
+        facts = device_facts.device_facts(name, below[name], began, state.moved, view)
+        on_device = _harm(name, waits, disks_of, state, facts, view)
+        if facts.discarding:
+            others = _discarding_on_others(name, waits, disks_of)
+            on_device = replace(on_device, discarding=on_device.discarding + others)
+        harms[name], all_facts[name] = on_device, facts
+    return harms, all_facts
+
+
 def _tasks(harm: Harm) -> list[BlockedTask]:
     return [victim.wait.task for victim in harm.victims]
 
@@ -408,14 +442,13 @@ def _has_counted(name: str, harm: Harm, state: HarmState, now: float) -> bool:
 
 
 def _discarding_on_others(
-    name: str, waits: Mapping[str, list[Wait]], topology: Topology
+    name: str, waits: Mapping[str, list[Wait]], disks_of: Mapping[str, frozenset[str]]
 ) -> tuple[BlockedTask, ...]:
     """Return the programs that discard on another volume of the same disks."""
-    below = device_facts.leaves(name, topology)
     return tuple(
         wait.task
         for other, of_device in waits.items()
-        if other != name and not below.isdisjoint(device_facts.leaves(other, topology))
+        if other != name and not disks_of[name].isdisjoint(disks_of[other])
         for wait in of_device
         if requests_discard(wait.task)
     )
@@ -509,19 +542,22 @@ def _legacy_queued_ratio(view: View) -> float | None:
 
 
 def _harm(
-    name: str, all_waits: Mapping[str, list[Wait]], state: HarmState, facts: DeviceFacts, view: View
+    name: str,
+    all_waits: Mapping[str, list[Wait]],
+    disks_of: Mapping[str, frozenset[str]],
+    state: HarmState,
+    facts: DeviceFacts,
+    view: View,
 ) -> Harm:
     """Return who is harmed on a device, with the load of the leaf devices below it.
 
     Where another disk fills the queue of its adapter, with the load of that and who waits for it.
     """
-    assert view.derived is not None  # noqa: S101 - `_step` returned
-    topology, waits = view.derived.topology, all_waits[name]
-    leaves = device_facts.leaves(name, topology)
+    waits, leaves = all_waits[name], disks_of[name]
     dominant = facts.dominant if facts.starved else ()
     loaded = leaves.union(dominant)
     waits_of_others = [wait for one in dominant for wait in all_waits.get(one, ())]
-    elsewhere = _processes_elsewhere(loaded, all_waits, topology)
+    elsewhere = _processes_elsewhere(loaded, all_waits, disks_of)
     before = load.since(state.moved, min(wait.not_before_seconds for wait in waits))
     completed = speed = 0.0
     mostly_reads = False
@@ -559,13 +595,15 @@ def _harm(
 
 
 def _processes_elsewhere(
-    leaves: frozenset[str], waits: Mapping[str, list[Wait]], topology: Topology
+    leaves: frozenset[str],
+    waits: Mapping[str, list[Wait]],
+    disks_of: Mapping[str, frozenset[str]],
 ) -> frozenset[int]:
     """Return the processes that wait for other disks than these, and for none of these."""
     waiting_here: set[int] = set()
     waiting_elsewhere: set[int] = set()
     for name, of_device in waits.items():
-        is_other = leaves.isdisjoint(device_facts.leaves(name, topology))
+        is_other = leaves.isdisjoint(disks_of[name])
         processes = waiting_elsewhere if is_other else waiting_here
         processes.update(wait.task.process or wait.task.pid for wait in of_device)
     return frozenset(waiting_elsewhere - waiting_here)

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.zfs.pool_state import POOL, pool_of
+from iowarden.rules.signals.activity import stack_below
 from iowarden.rules.signals.device import device, suspended
-from iowarden.rules.signals.discards import is_discard
-from iowarden.rules.signals.storage_call import is_server, waits_for_server
+from iowarden.rules.signals.discards import Discarder, is_discard, placed
+from iowarden.rules.signals.storage_call import is_server, waits_for_server, waits_in
 from iowarden.rules.signals.waits import device_facts, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     SYNC_SECONDS,
@@ -53,6 +54,7 @@ _FILE_SYSTEMS = {
 }
 """Types of file systems by prefixes of their functions, those that are on block devices."""
 _PREFIXES = tuple(_FILE_SYSTEMS)
+_BTRFS = ("btrfs_",)
 _NO_DEVICE = "0:"
 """The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
 
@@ -73,11 +75,8 @@ def waits_by_device(
     sources = _sources(view) if any(_is_placeless(wait.task) for wait in every) else {}
     by_device: dict[str, list[Wait]] = {}
     for wait in every:
-        task = wait.task
-        if _is_placeless(task):
-            source = sources.get(task.mount) or sources.get(task.waits_at, "")
-            task = replace(task, waits_at=source) if source else task
-        by_device.setdefault(device_of(task, topology), []).append(wait)
+        name = device_of(_with_source(wait.task, sources), topology)
+        by_device.setdefault(name, []).append(wait)
     placeless = by_device.pop(HOST, [])
     on_servers = [wait for wait in placeless if waits_for_server(wait.task)]
     if on_servers:
@@ -88,6 +87,7 @@ def waits_by_device(
         by_device.setdefault(pool, []).extend(of_pools)
         placeless = [wait for wait in placeless if wait not in of_pools]
     discards_at = device.GROUP.state(view.states).tasks.discards_at
+    tasks = placed(tasks, topology, discards_at)
     for wait in placeless if discards_at else ():
         if is_discard(wait.task):
             by_device.setdefault(discards_at, []).append(wait)
@@ -131,6 +131,39 @@ def _only_pool(by_device: Iterable[str], topology: Topology, view: View) -> str:
         if candidates:
             return candidates[0] if len(candidates) == 1 else ""
     return ""
+
+
+def stacks(by_device: Mapping[str, list[Wait]], view: View) -> dict[str, frozenset[str]]:
+    """Return for each device that tasks wait for what is below it, and itself.
+
+    A file of btrfs is on all of its devices, and the mount table names one. Where the kernel lists
+    them nowhere (before 3.14), the one on which btrfs discards is one of them, if nothing else is
+    known to be. Source: kernel, fs/btrfs/sysfs.c, btrfs_sysfs_add_device.
+    """
+    assert view.derived is not None  # noqa: S101 - the caller returned
+    topology = view.derived.topology
+    discarders = device.GROUP.state(view.states).tasks.discards
+    of_btrfs = {name for name, what in discarders.items() if what is Discarder.BTRFS}
+    is_named = not any(_is_placeless(w.task) for waits in by_device.values() for w in waits)
+    sources = {} if is_named else _sources(view)
+    found = {}
+    for name, waits in by_device.items():
+        targets = {_with_source(wait.task, sources).waits_at for wait in waits}
+        below = (stack_below(topology, each) for each in targets if each)
+        own = device_facts.stack_of(name, topology).union(*below)
+        is_disk = name in topology.devices and not topology.btrfs
+        if is_disk and any(waits_in(wait.task, _BTRFS) for wait in waits):
+            own |= of_btrfs
+        found[name] = own
+    return found
+
+
+def _with_source(task: BlockedTask, sources: Mapping[str, str]) -> BlockedTask:
+    """Return a task with what its file system is mounted from, where only the mount shows that."""
+    if not _is_placeless(task):
+        return task
+    source = sources.get(task.mount) or sources.get(task.waits_at, "")
+    return replace(task, waits_at=source) if source else task
 
 
 def _is_for_memory(wait: Wait, state: HarmState, view: View) -> bool:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support.blocked import SP_PC, Blocked, task
+
+if TYPE_CHECKING:
+    from iowarden.collectors.procfs.tasks import BlockedTask
 
 NOT_PLACED: dict[str, object] = {"waits_at": "", "file": "", "mount": ""}
 COMMIT = ("submit_bio_wait", "blkdev_issue_discard", "btrfs_issue_discard", "btrfs_discard_extent")
@@ -157,3 +162,74 @@ def test_a_map_of_paths_discards_for_as_long_as_its_disk_may() -> None:
     call = f"16 0x3 0xc0185879 0x7ffd 0x0 0x0 0x0 {SP_PC}"
     host.pass_seconds(100, [task(9, "fstrim", stack=stack, system_call=call, waits_at="253:0")])
     assert host.mails() == []
+
+
+def btrfs_of_two(named: str, *, is_listed: bool = True) -> Blocked:
+    """Return a host with a btrfs on two disks, of which the mount table names one."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.add_disk("sdc")
+    mounted = f"30 1 0:45 / /srv rw - btrfs /dev/{named} rw\n"
+    files: dict[str, str | bytes | None] = {"/proc/1/mountinfo": mounted}
+    if is_listed:
+        base = "/sys/fs/btrfs/3f4a6c1e-9a9b-4c1d-8e2f-5b6a7c8d9e0f/devices"
+        files |= {f"{base}/sda": None, f"{base}/sdb": None}
+    host.machine.memory.write(files)
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000, sdc=8_000_000)
+    return host
+
+
+def databases(target: str) -> list[BlockedTask]:
+    """Return two databases that commit on it; by what the kernel calls its device."""
+    stack = ("folio_wait_writeback", "btrfs_wait_ordered_range", "btrfs_sync_file", "do_fsync")
+    changes: dict[str, object] = {"waits_at": target, "stack": stack, "wait_channel": stack[0]}
+    return [task(number, "mariadbd", file="/srv/db/ib", **changes) for number in range(2)]
+
+
+WORKER = {
+    **BTRFS,
+    "command": "kworker/u16:3",
+    "stack": (*COMMIT, "do_trimming", "btrfs_trim_block_group", "btrfs_discard_workfn"),
+}
+
+
+@pytest.mark.parametrize("target", ["the source of the mount", "0:45", ""])
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("rest", [0, 4_000_000])
+def test_who_waits_for_a_btrfs_waits_for_the_discard_of_any_of_its_disks(
+    target: str, rest: int, *, is_listed: bool
+) -> None:
+    """btrfs discards sdb; the mount table names sda, which has little or nothing to do."""
+    host = btrfs_of_two("sda", is_listed=is_listed)
+    began, host.disks["sdb"].in_flight = host.second, 3
+    waits_at = "/dev/sda" if target.startswith("the") else target
+    work = {"sda": rest, "sdc": rest} if rest else {}
+    host.pass_seconds(50, [task(9, **WORKER), *databases(waits_at)], **work)  # type: ignore[arg-type]
+    assert host.mails()[0][0] - began <= 20
+    (name,) = host.machine.host.engine.signals.harm().causes  # type: ignore[union-attr]
+    assert host.cause(name) == "discarding"
+    assert host.machine.host.engine.signals.harm().disks[name] == ("sdb",)  # type: ignore[union-attr]
+    assert "btrfs discards what it freed" in host.summary("Freeze")
+    assert "/sys/block/sdb/queue/discard_max_bytes" in host.machine.host.mails[0].advice
+
+
+@pytest.mark.parametrize("named", ["sda", "sdb"])
+def test_who_waits_for_a_btrfs_waits_for_any_of_its_disks_that_hangs(named: str) -> None:
+    """The mirror of a file system stands if one of its disks does, whichever is named."""
+    host = btrfs_of_two(named)
+    host.disks["sdb"].in_flight = 3
+    host.pass_seconds(30, databases(f"/dev/{named}"), sda=4_000_000)
+    assert host.cause(named) == "hang"
+    assert host.machine.host.engine.signals.harm().disks[named] == ("sdb",)  # type: ignore[union-attr]
+
+
+def test_who_waits_for_another_file_system_on_a_disk_of_a_btrfs_waits_for_that_disk_alone() -> None:
+    """Two programs commit on ext4 on sda1, behind what is queued; sdb, of the btrfs, hangs."""
+    host = btrfs_of_two("sda")
+    host.machine.memory.write(
+        {"/sys/block/sda/sda1/dev": "8:1\n", "/sys/block/sda/sda1/partition": "1\n"}
+    )
+    host.pass_seconds(20, [], sda=8_000_000)
+    host.queued, host.disks["sdb"].in_flight, host.disks["sda"].in_flight = 800_000_000, 3, 8
+    host.pass_seconds(30, [task(1, waits_at="8:1"), task(2, waits_at="8:1")], sda=8_000_000)
+    assert host.cause("sda") == "backlog"
