@@ -85,6 +85,10 @@ class Mounts:
     wanted: Mapping[str, tuple[str, ...]] | None
     """Options by mount point; None: no such file, or it cannot be read."""
 
+    def is_mounted_at_boot(self, mount_point: str) -> bool:
+        """Whether '/etc/fstab' has a file system mounted at boot, not as needed (noauto)."""
+        return "noauto" not in (self.wanted or {}).get(mount_point, ("noauto",))
+
 
 FAMILIES = (
     Family("iowarden_mount_read_only", "gauge", "1 when a mount or its file system is read-only."),

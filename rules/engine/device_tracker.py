@@ -128,8 +128,7 @@ class DeviceTracker:
         self._unmounted += tuple(
             mount
             for mount in before.mounts
-            if mount.mount_point not in points
-            and "noauto" not in (after.wanted or {}).get(mount.mount_point, ("noauto",))
+            if mount.mount_point not in points and after.is_mounted_at_boot(mount.mount_point)
         )
 
     def forget_disk(self, disk: str) -> None:

@@ -68,7 +68,9 @@ def kinds(
         critical = _critical(device)
         if name in paths:
             limits[name] = HangThresholds(None, None, WARNING_SECONDS)
-        elif guards.is_removable(device, hosts, topology) and not _wanted(device, stack, mounts):
+        elif guards.is_removable(device, hosts, topology) and not _is_mounted_at_boot(
+            device, stack, mounts
+        ):
             spins = device.rotational is not False
             limits[name] = _guarded(Guard.REMOVABLE, None, spins=spins)
         elif guards.is_virtual(device, hosts):
@@ -111,11 +113,14 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     return found
 
 
-def _wanted(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
-    """Whether something on a device has a line in '/etc/fstab'; True if that is unknown."""
+def _is_mounted_at_boot(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
+    """Whether something on a device is mounted at boot ('/etc/fstab'); True if that is unknown.
+
+    A line with 'noauto' is for a user who mounts it, and does not show that the host needs it.
+    """
     if stack is None or mounts is None or mounts.wanted is None:
         return True
-    return any(each.name in mounts.wanted for each in stack.on(device.name))
+    return any(mounts.is_mounted_at_boot(each.name) for each in stack.on(device.name))
 
 
 def _key(device: Device) -> str:

@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.blocked import IOCTL, Blocked, Counters, task
+from support.blocked import IOCTL, SP_PC, Blocked, Counters, task
 
 from iowarden.rules.notices.who_waits import sentences
 from iowarden.rules.signals.guards import MEANINGS, Guard
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iowarden.collectors.procfs.tasks import BlockedTask
 
 USB = "8:16"
@@ -42,14 +44,20 @@ FROZEN = {
 }
 
 
-def with_stick(name: str = "sdb", *, has_probe: bool = True, **files: str) -> Blocked:
-    """Return a host with a stick that cp fills, and nothing in /etc/fstab."""
+def with_stick(
+    name: str = "sdb",
+    *,
+    has_probe: bool = True,
+    fstab: str = "",
+    links: Mapping[str, str | None] = {},
+    **files: str,
+) -> Blocked:
+    """Return a host with a stick that cp fills; nothing in /etc/fstab is about it."""
     host = Blocked()
     host.has_probe = has_probe
     host.add_disk(name, **files)
-    host.machine.memory.write(
-        {"/proc/1/mountinfo": "30 1 8:16 / /media/stick rw - vfat /dev/sdb rw\n", "/etc/fstab": ""}
-    )
+    mounted = "30 1 8:16 / /media/stick rw - vfat /dev/sdb rw\n"
+    host.machine.memory.write({"/proc/1/mountinfo": mounted, "/etc/fstab": fstab, **links})
     host.writers[400] = "cp", 0
     for _ in range(60):
         host.writers[400] = "cp", host.writers[400][1] + 8_000_000
@@ -73,6 +81,77 @@ def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy() -> None:
     assert "removable" in host.guards("sdb")
     assert MEANINGS[Guard.REMOVABLE].reason in host.reasons("sdb")
     assert "DirtyLimitTooLarge" not in host.machine.host.names(), "its speed is not the host's"
+
+
+@pytest.mark.parametrize("seconds", [16, 28])
+@pytest.mark.parametrize("options", ["noauto,user", "noauto,x-systemd.automount"])
+def test_a_stick_that_its_user_mounts_by_a_line_of_fstab_harms_nobody_else(
+    options: str, seconds: int
+) -> None:
+    """The line says how it is mounted when it is there; the host does not need it."""
+    host = with_stick(**STICK, fstab=f"/dev/sdb /media/stick vfat {options} 0 0\n")
+    host.pass_seconds(seconds, [copy()])
+    host.pass_seconds(30, [], sdb=8_000_000)
+    assert host.mails() == []
+    assert "removable" in host.guards("sdb")
+
+
+def test_programs_on_a_disk_at_usb_that_is_mounted_at_boot_are_mailed_as_on_any_other() -> None:
+    """The same pause of a backup disk: with 'nofail' the host boots without it, and uses it."""
+    host = with_stick(**STICK, fstab="LABEL=BACKUP /media/stick vfat defaults,nofail 0 0\n")
+    began = host.second
+    host.pass_seconds(20, [task(n, waits_at=USB) for n in range(2)])
+    assert host.mails()[0][0] - began <= 20
+    assert "removable" not in host.guards("sdb")
+
+
+def with_card_reader(removable: str) -> Blocked:
+    """Return a host with a card in the reader of its monitor, which has another, empty slot."""
+    scsi, disk = "/sys/class/scsi_host/host6", "/sys/class/scsi_device/6:0:0:0/device"
+    links = {
+        "/sys/bus/usb/drivers/usb-storage/2-1:1.0/host6": None,
+        f"{scsi}/proc_name": "usb-storage\n",
+        f"{scsi}/can_queue": "1\n",
+        f"{disk}/state": "running\n",
+        f"{disk}/type": "0\n",
+        f"{disk}/block/sdb": None,
+        "/sys/block/sdb/device/scsi_device/6:0:0:0": None,
+        "/sys/block/sdc/device/scsi_device/6:0:0:1": None,
+        "/sys/block/sdc/removable": "1\n",
+        "/sys/block/sdc/size": "0\n",
+    }
+    reader = {"device_vendor": "Generic-", "device_model": "SD/MMC", "removable": removable}
+    return with_stick(links=links, **reader)
+
+
+@pytest.mark.parametrize("removable", ["1", "0"])
+def test_a_card_in_a_reader_that_pauses_for_28_s_harms_only_who_uses_it(removable: str) -> None:
+    """Its controller erases: cp waits in its fsync, and a file manager that shows the card.
+
+    Some readers say that they are not removable, as disks at USB do.
+    """
+    host = with_card_reader(removable)
+    shows = {
+        "system_call": f"262 0xffffff9c 0x7ffd 0x7ffe 0x0 0x0 0x0 {SP_PC}",
+        "stack": ("folio_wait_bit_common", "exfat_find", "lookup_slow", "vfs_statx"),
+        "wait_channel": "folio_wait_bit_common",
+        "counters": (),
+        "file": "",
+    }
+    host.pass_seconds(28, [copy(), task(1, "nautilus", waits_at=USB, **shows)])  # type: ignore[arg-type]
+    host.pass_seconds(60, [], sdb=8_000_000)
+    assert host.mails() == []
+    assert "removable" in host.guards("sdb")
+
+
+@pytest.mark.parametrize("removable", ["1", "0"])
+def test_programs_on_a_card_in_a_reader_that_pauses_for_70_s_are_mailed(removable: str) -> None:
+    """The same card: what it permits is half a minute, and its mails come after one."""
+    host = with_card_reader(removable)
+    began = host.second
+    host.pass_seconds(70, [task(n, waits_at=USB) for n in range(2)])
+    assert 30 <= host.mails()[0][0] - began <= 65
+    assert "critical" not in {severity for _, severity in host.mails()[:1]}
 
 
 def test_without_a_probe_a_stick_that_pauses_for_16_s_is_no_write_stall() -> None:
