@@ -330,7 +330,7 @@ rules.signals.device: signals.activity signals.baseline signals.discards signals
     signals.storage_call signals.sustained topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
-rules.advice: alerting faults incidents severity smart topology
+rules.advice: alerting faults incidents severity signals.guards topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
     signals.signal
@@ -341,7 +341,8 @@ rules.events: advice alerting conditions faults incidents notice rulefile severi
 rules.notices: advice alerting faults incidents notice promql severity signals.storage_call
     signals.waits topology
 rules.manual: advice events promql rulefile severity topology
-rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology
+rules.scan: alerting faults selftest_schedule severity signals.guards signals.smart snapshot
+    topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.waits
     signals.writeback

@@ -24,7 +24,7 @@ from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.common_parents import TOGETHER_DISKS
 from iowarden.rules.severity import Severity
-from iowarden.rules.smart import plausibility
+from iowarden.rules.signals import guards
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part
 from iowarden.rules.topology.redundancy import in_use, last_holders, md_groups, runs
@@ -331,7 +331,7 @@ class Facts:
         if remote or (covered is not None and covered.status is ReadStatus.LUN):
             return DeviceKind.LUN
         unasked = covered is not None and covered.status is ReadStatus.NO_SMART
-        if unasked or plausibility.virtual_device(device):
+        if unasked or guards.is_of_hypervisor(device):
             return DeviceKind.VIRTUAL
         if not device.address and not _SD_NAME.fullmatch(device.name):
             return DeviceKind.OTHER

@@ -23,6 +23,7 @@ from iowarden.rules import faults, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.severity import Severity
+from iowarden.rules.signals.guards import is_exchangeable
 from iowarden.rules.signals.smart.smart_health import excess_celsius
 from iowarden.rules.topology.stack import DeviceStack, has_nvme_paths, path_maps
 
@@ -214,7 +215,7 @@ def _no_disk(disk: Disk, device: Device, paths: Collection[str]) -> str:
         return "a LUN: its storage array reads its own disks"
     if has_nvme_paths(device):
         return "an NVMe drive that supports several paths: the kernel hides these"
-    if not device.leaf or disk.polled.status is ReadStatus.NO_SMART or device.removable:
+    if not device.leaf or disk.polled.status is ReadStatus.NO_SMART or is_exchangeable(device):
         return "a virtual disk or removable medium"
     return ""
 

@@ -67,7 +67,9 @@ class Meaning(NamedTuple):
 
 
 MEANINGS: Mapping[Guard, Meaning] = {
-    Guard.REMOVABLE: Meaning("removable, and not in /etc/fstab: its pauses harm only its user", 30),
+    Guard.REMOVABLE: Meaning(
+        "removable, and not mounted at boot: its pauses harm only its user", 30
+    ),
     Guard.VIRTUAL: Meaning("a virtual disk or a LUN: it pauses with its host or fabric", 20),
     # The requests of a path fail over when the path is given up (fast_io_fail_tmo, 5 s by default)
     # or its checker finds it failed (every 5 to 20 s), at the latest when the command times out
@@ -169,7 +171,12 @@ def is_virtual(device: Device, hosts: Hosts) -> bool:
     """Whether a disk belongs to a hypervisor, or is attached by Fibre Channel, iSCSI or network."""
     host = hosts.get(device.host or "", _UNKNOWN_HOST)
     of_host = host.fabric or host.driver in _VIRTUAL_DRIVERS
-    return of_host or is_remote(device) or virtual_device(device)
+    return of_host or is_remote(device) or is_of_hypervisor(device)
+
+
+def is_of_hypervisor(device: Device) -> bool:
+    """Whether a disk belongs to a hypervisor by its own name, vendor or model."""
+    return virtual_device(device)
 
 
 def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:

@@ -31,7 +31,6 @@ _NAMES = re.compile(
 )
 EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
-    "signals/device/device.py": "whether the queue holds discards, which is a guard",
     "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
     "events/event_correlation.py": "which devices matter only if something is on them (loop, nbd)",
 }
@@ -48,26 +47,32 @@ def facts_of(source: str) -> list[str]:
     found = []
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute(attr=word) | ast.Name(id=word) | ast.alias(name=word):
-                is_guard = isinstance(node, ast.Attribute) and "Guard" in ast.dump(node.value)
-                found += [word] if _ATTRIBUTES.fullmatch(word) and not is_guard else []
+            case ast.Attribute(value=ast.Name(id="Guard" | "DeviceKind")):
+                pass  # what was determined
+            case (
+                ast.Attribute(attr=word) | ast.Name(id=word, ctx=ast.Load()) | ast.alias(name=word)
+            ):
+                found += [word] if _ATTRIBUTES.fullmatch(word) else []
             case ast.Constant(value=str(word)) if id(node) not in texts:
                 found += [word] if _NAMES.search(word) else []
     return found
 
 
-@pytest.mark.parametrize("room", ["signals", "events", "incidents", "alerting", "engine"])
+@pytest.mark.parametrize(
+    "room", ["advice", "alerting", "engine", "events", "incidents", "scan", "signals"]
+)
 def test_no_module_that_decides_on_alerts_tests_a_guard_by_itself(room: str) -> None:
     """Whether a device is removable or virtual, or discards, is determined in one module.
 
-    Also by what the lines of the kernel's log are judged: an error of a stick is one.
+    Also by what the lines of the kernel's log are judged: an error of a stick is one. And what is
+    advised, and which disk is scanned, follow from the same facts.
     """
     directory = Path(rules.__path__[0])
     found = {
         place: own
         for path in sorted((directory / room).rglob("*.py"))
-        if not (place := path.relative_to(directory).as_posix()).startswith("signals/smart/")
-        if place != "signals/guards.py" and place not in _DETERMINES
+        if (place := path.relative_to(directory).as_posix()) not in _DETERMINES
+        if place != "signals/guards.py"
         if (own := facts_of(path.read_text()))
     }
     assert found == {}
