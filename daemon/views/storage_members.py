@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block.block_devices import Device
+    from iowarden.collectors.device_mapper.target_status import PathState, TargetStatus
     from iowarden.collectors.md.mdstat import ArrayMember, MdArray
     from iowarden.collectors.raid.controller import (
         ComponentState,
@@ -36,6 +37,9 @@ _KIB = 1024
 _SLOT = re.compile(r"^enclosure (\w+) slot (\w+)$", re.ASCII)
 _MD_ACTIONS = {"recover": "rebuild"}
 _ZFS_DOWN = frozenset(("FAULTED", "UNAVAIL", "REMOVED", "OFFLINE"))
+_SLOWER = "non-optimized"
+_GROUPS = {"A": "in use", "D": "bypassed"}
+"""Of groups of paths, by device-mapper's letter; the others wait for their turn."""
 _USELESS = {"log": "the pool works without", "cache": "the pool works without"}
 _SICK = {
     ComponentHealth.FAILED: CRITICAL,
@@ -352,18 +356,54 @@ def path_map(node: StorageNode, device: Device, facts: StorageFacts) -> StorageN
         text, severity = f"{total - bad} of {total} paths", WARNING
     if bad < total and found is not None and known:
         text += f": {found.text}"
+    status = _map_status(device.name, facts)
+    if status is not None and status.is_queued_without_path is not None:
+        text += f"; without a path requests {'wait' if status.is_queued_without_path else 'fail'}"
     node = replace(node, state=text, severity=worst(node.severity, severity))
     return of_redundancy(node, found) if known else node
 
 
-def path(node: StorageNode, device: Device, facts: StorageFacts) -> StorageNode:
-    """Return the row of a path, by what the kernel shows and has logged of it."""
+def path(node: StorageNode, device: Device, of_map: str, facts: StorageFacts) -> StorageNode:
+    """Return the row of a path: whether device-mapper uses it, and what the kernel shows of it."""
     scsi = facts.last.scsi
-    states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
-    state = states.get(device.name) or device.state or ""
+    states = {} if scsi is None else {each.device: each for each in scsi.devices.values()}
+    own = states.get(device.name)
+    state = (own.state if own is not None else "") or device.state or ""
+    is_odd = state not in {"running", "live", _SLOWER, ""}
+    group, found = _in_map(device, of_map, facts)
     failed = device.device_number in facts.engine.signals.failed_paths
-    bad = failed or state not in {"running", "live", ""}
-    text = "FAILED" if failed else state
-    severity = worst(node.severity, WARNING if bad else "")
+    failed = failed if found is None else not found.working
+    words = ["FAILED"] if failed else []
+    words += [state] if state and (is_odd or not failed) else []
+    if own is not None and own.access_state:
+        words.append(own.access_state.removeprefix("active/"))
+    words += [group] if group and not failed else []
+    if found is not None and found.failures:
+        times = f"{found.failures} time{'s'[: found.failures != 1]} so far"
+        words.append(times if failed else f"failed {times}")
+    severity = worst(node.severity, WARNING if failed or is_odd else "")
     # What SMART says of a LUN by one of its paths is nothing about that path.
-    return replace(node, state=text, kind="path", severity=severity, unknown="")
+    return replace(node, state=", ".join(words), kind="path", severity=severity, unknown="")
+
+
+def _in_map(device: Device, of_map: str, facts: StorageFacts) -> tuple[str, PathState | None]:
+    """Return what a map does with the group of a path, if it has several, and with the path."""
+    status = _map_status(of_map, facts)
+    for group in () if status is None else status.groups:
+        for each in group.paths:
+            if each.device == device.device_number:
+                is_one = status is None or len(status.groups) == 1
+                return "" if is_one else _GROUPS.get(group.state, ""), each
+    return "", None
+
+
+def _map_status(of_map: str, facts: StorageFacts) -> TargetStatus | None:
+    """Return what 'dmsetup status' shows of a map; None: it was not read, or not understood."""
+    return next(
+        (
+            status
+            for status in facts.last.dm_targets or ()
+            if status.target == "multipath" and status.device == of_map and not status.unparsed
+        ),
+        None,
+    )

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import ZFS
+from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.collectors.printable import name as safe_name
-from iowarden.collectors.quantity import duration, percentage
+from iowarden.collectors.quantity import duration, percentage, size
 from iowarden.collectors.sysfs import printable_name
 from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.collectors.zfs.zpool_status import redundancy_groups
@@ -21,6 +22,7 @@ from iowarden.daemon.control.storage_document import StorageNode, StorageTree
 from iowarden.daemon.views import storage_members as members
 from iowarden.daemon.views.storage_bays import bays
 from iowarden.daemon.views.storage_facts import CRITICAL, THIN_POOL, StorageFacts, is_hidden, worst
+from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.stack import DeviceStack, path_maps
 from iowarden.rules.topology.survival import BTRFS, LVM
@@ -298,7 +300,7 @@ class _Builder:
         elif name in self._maps:
             for slave in device.slaves:
                 (first, *rest) = self._device(topology, slave, depth + 1)
-                own = members.path(first, topology.devices[slave], self._facts)
+                own = members.path(first, topology.devices[slave], name, self._facts)
                 yield from (replace(own, is_member=True), *rest)
         elif name in self._facts.volumes:
             card, array = self._facts.volumes[name]
@@ -368,7 +370,8 @@ class _Builder:
         if shown.endswith(THIN_POOL):
             return self._thin_pool(node, shown, alerts)
         if not device.leaf:
-            return replace(node, state=_worst_text(alerts))
+            words = (self._thin_volume(shown), _worst_text(alerts))
+            return replace(node, state="; ".join(filter(None, words)))
         return self._leaf(node, device, _worst_text(alerts))
 
     def _thin_pool(self, node: StorageNode, name: str, alerts: Sequence[Alert]) -> StorageNode:
@@ -378,9 +381,21 @@ class _Builder:
             if status.name == name and status.target == "thin-pool" and not status.unparsed:
                 full = ", ".join(f"{u.area} {percentage(u.ratio)}" for u in status.usages)
                 odd = [state for state in status.states if state != "rw"]
-                words = (full, ", ".join(odd), _worst_text(alerts))
+                soon = self._facts.values("iowarden_dm_full_in_seconds", "name").get(name)
+                if soon is not None and soon < _FOLLOWED_SECONDS:
+                    odd.append(f"full in about {duration(soon)}")
+                # That it is nearly full is said.
+                others = [a for a in alerts if a.label("condition") != Condition.SPACE_LOW]
+                words = (full, ", ".join(odd), _worst_text(others))
                 return replace(node, state="; ".join(filter(None, words)))
         return replace(node, state=_worst_text(alerts), unknown="how full it is is not known")
+
+    def _thin_volume(self, name: str) -> str:
+        """Return how much of its pool a thin volume takes, '' for other devices."""
+        for status in self._facts.last.dm_targets or ():
+            if status.name == name and status.mapped_sectors is not None:
+                return f"takes {size(status.mapped_sectors * SECTOR_BYTES)} of its pool"
+        return ""
 
     def _legs(self, device: Device) -> dict[int, str]:
         """Return the devices that hold the data of a RAID volume of LVM, by number."""

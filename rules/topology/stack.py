@@ -110,6 +110,8 @@ class DeviceStack:
                 continue
             own = self._topology.devices.get(name)
             shown = own.dm_name or name if own is not None else self._shown(name)
+            if name in self._topology.zvols:
+                shown = f"{safe_name(self._topology.zvols[name])} ({name})"
             used = not name.startswith(POOL) or self._is_imported(name)
             found[name] = CarriedItem(name, shown, below, own, used)
             for part in (name, *(own.partitions if own is not None else ())):

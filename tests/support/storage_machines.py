@@ -62,6 +62,21 @@ def mapped(name: str, target: str, words: str) -> Files:
     }
 
 
+def mounted(
+    machine: Server, place: str, device: str, kind: str = "ext4", *, size: float, used: float
+) -> None:
+    """Mount a device of which a share is used; `size` in TB."""
+    machine.mount(place, device, kind)
+    blocks = int(size * 1e12 / 4096)
+    free = int(blocks * (1 - used))
+    number = machine._numbers[device]
+    usage = (
+        f"device_number {number}\nblock_bytes 4096\nfragment_bytes 4096\nblocks {blocks}\n"
+        f"blocks_free {free}\nblocks_available {free}\nfiles 6553600\nfiles_free 6000000\n"
+    )
+    machine.change({f"{place.rstrip('/')}/.statvfs": usage})
+
+
 def nvme_md_lvm(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     """Two SATA disks as md0 under LVM, a system on NVMe; one disk fails."""
     machine = Server(tmp_path)
@@ -73,9 +88,9 @@ def nvme_md_lvm(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     machine.array("md0", "raid1", "sda1", "sdb1")
     machine.volume("dm-0", "vg1-srv", LVM + "1", "md0")
     machine.volume("dm-1", "vg1-home", LVM + "2", "md0")
-    machine.mount("/", "nvme0n1p1")
-    machine.mount("/srv", "dm-0")
-    machine.mount("/home", "dm-1", "xfs")
+    mounted(machine, "/", "nvme0n1p1", size=0.4, used=0.35)
+    mounted(machine, "/srv", "dm-0", size=1.8, used=0.83)
+    mounted(machine, "/home", "dm-1", "xfs", size=0.2, used=0.4)
     return machine, lambda _: machine.fails("md0", "sdb1")
 
 
@@ -94,7 +109,7 @@ def shelf(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
         }
         disk(machine, name, f"5:0:{number}:0", f"ZL2A{number + 10}CC", files)
     array = machine.array("md5", "raid6", *(f"{name}1" for name in names))
-    machine.mount("/data", "md5", "xfs")
+    mounted(machine, "/data", "md5", "xfs", size=218, used=0.71)
 
     def rebuild(_: Watched) -> None:
         array.recover, array.done = "sdr1", 0.12
@@ -134,6 +149,18 @@ def zfs(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     machine.disk("nvme0n1", serial="S4EVNX0M9", rotational=False)
     for name in ("sda1", "sdb1", "sdc1", "sdd1", "nvme0n1p1"):
         machine.change({f"/run/udev/data/b{machine._numbers[name]}": ZFS_MEMBER})
+    volume = machine._numbers["nvme0n1p1"].partition(":")[0] + ":99"
+    space = ("zpool", "list", "-Hpo", "size,allocated,free,fragmentation", "tank")
+    listed = "40000000000000\t27200000000000\t12800000000000\t31\n"
+    answer = {"status": 0, "signal": None, "stdout": listed, "stderr": ""}
+    machine.change(
+        {
+            "/sys/block/zd0/dev": f"{volume}\n",
+            "/sys/block/zd0/size": "67108864\n",
+            f"/run/udev/data/b{volume}": "S:zvol/tank/vm-101-disk-0\n",
+            probe_path("run", space): json.dumps(answer),
+        }
+    )
     well = (
         POOL.replace("DEGRADED", "ONLINE").replace("REMOVED", "ONLINE").replace("FAULTED", "ONLINE")
     )
@@ -160,17 +187,20 @@ def multipath(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     for number, name in enumerate(paths):
         machine.disk(name, f"{3 + number // 2}:0:{number % 2}:1", serial="LUN-1", parts=False)
     machine.volume("dm-0", "mpatha", "mpath-3600508b400105e210000900000490000", *paths)
-    machine.mount("/oracle", "dm-0", "xfs")
+    mounted(machine, "/oracle", "dm-0", "xfs", size=4, used=0.55)
 
     def state(*letters: str) -> Files:
         numbers = [machine._numbers[name] for name in paths]
-        words = " ".join(f"{n} {letter} 3 1" for n, letter in zip(numbers, letters, strict=True))
-        return mapped("mpatha", "multipath", f"2 0 0 0 1 1 A 0 4 1 {words}")
+        fails = [14 * (letter == "F") for letter in letters]
+        words = [f"{n} {a} {f} 1" for n, a, f in zip(numbers, letters, fails, strict=True)]
+        groups = f"A 0 2 1 {' '.join(words[:2])} E 0 2 1 {' '.join(words[2:])}"
+        files = mapped("mpatha", "multipath", f"2 0 0 0 2 1 {groups}")
+        targets = {"targets": {"mpatha": ["multipath"]}, "queueing": {"mpatha": True}}
+        return files | {"/.probe/dm_targets": json.dumps(targets)}
 
     machine.change(state("A", "A", "A", "A"))
 
     def fail(_: Watched) -> None:
-        machine.state("sdd", "offline")
         machine.change(state("A", "F", "A", "A"))
 
     return machine, fail
@@ -185,7 +215,7 @@ def lvm_raid(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     for number, name in enumerate(("sda1", "sdb1")):
         machine.volume(f"dm-{number}", f"vg-r_rimage_{number}", f"{LVM}{number}", name)
     machine.volume("dm-2", "vg-r", LVM + "r", "dm-0", "dm-1")
-    machine.mount("/r", "dm-2")
+    mounted(machine, "/r", "dm-2", size=1, used=0.2)
     machine.change(mapped("vg-r", "raid", "raid1 2 AA 100/100 idle 0 0 -"))
     bad = mapped("vg-r", "raid", "raid1 2 AD 100/100 idle 0 0 -")
     return machine, lambda _: machine.change(bad)
@@ -209,7 +239,7 @@ def btrfs(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
                 f"{base}/allocation/metadata/raid1/total_bytes": "1\n",
             }
         )
-    machine.mount("/backup", "sda1", "btrfs")
+    mounted(machine, "/backup", "sda1", "btrfs", size=2, used=0.6)
 
     def lose(_: Watched) -> None:
         machine.loses("sdb")
@@ -223,7 +253,7 @@ def controller(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     machine = Server(tmp_path)
     machine.adapter(0, "megaraid_sas")
     machine.disk("sda", "0:2:0:0", vendor="AVAGO", model="MR9361-8i", serial="600605b0")
-    machine.mount("/db", "sda1", "xfs")
+    mounted(machine, "/db", "sda1", "xfs", size=7.2, used=0.4)
     machine.change({"/sys/bus/pci/drivers/megaraid_sas/0000:3b:00.0/host0": None})
     machine.change(_card_files())
     bad = _card_files(volume="Dgrd", states=("Onln", "Failed", "Onln", "Rbld"))
@@ -243,9 +273,21 @@ def thin(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     for number in (101, 102):
         machine.volume(f"dm-{number}", f"pve-vm--{number}--disk--0", LVM + str(number), "dm-2")
     machine.volume("dm-3", "pve-root", LVM + "root", "md0")
-    machine.mount("/", "dm-3")
+    mounted(machine, "/", "dm-3", size=0.1, used=0.3)
     words = "7 492/4096 850/1000 - rw discard_passdown queue_if_no_space - 1024"
-    machine.change(mapped("pve-data-tpool", "thin-pool", words))
+    names = [f"pve-vm--{number}--disk--0" for number in (101, 102)]
+    sectors = (600_000_000, 800_000_000)
+    lines = [f"{name}: 0 8 thin {n} 9999" for name, n in zip(names, sectors, strict=True)]
+    command = ("dmsetup", "status", "--noflush", "--target", "thin", *names)
+    answer = {"status": 0, "signal": None, "stdout": "\n".join(lines), "stderr": ""}
+    targets = {"pve-data-tpool": ["thin-pool"], **{name: ["thin"] for name in names}}
+    machine.change(
+        {
+            **mapped("pve-data-tpool", "thin-pool", words),
+            probe_path("run", command): json.dumps(answer),
+            "/.probe/dm_targets": json.dumps({"targets": targets, "queueing": {}}),
+        }
+    )
     return machine, lambda _: machine.loses("sdb")
 
 

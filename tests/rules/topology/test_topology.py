@@ -233,7 +233,11 @@ CACHED = block_device("bcache0", "252:0") | {
             | block_device("zd0", "230:0")
             | {"/run/udev/data/b230:0": "S:zvol/tank/vm1\n"},
             ON_ZVOL,
-            [("pool tank (ZFS, DEGRADED)", "sdb1"), ("zd0", "pool tank"), ("/vm", "zd0")],
+            [
+                ("pool tank (ZFS, DEGRADED)", "sdb1"),
+                ("tank/vm1 (zd0)", "pool tank"),
+                ("/vm", "zd0"),
+            ],
             id="a volume of a pool",
         ),
         pytest.param(
