@@ -33,7 +33,12 @@ ERROR, CORRECTED, FAILED, RECOVERED = (
 )
 LEADS = (*("pcieport", "pcieportdrv", "pci", "dpc", "aer"), *("xhci", "ehci", "ohci", "uhci"))
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-_PREFIX = lazy_pattern(rf"[\w-]{{1,40}} ({_ADDRESS})(?::pcie\d{{1,4}})?: (?:AER: |DPC: |EDR: )*")
+_PLATFORM = r"(?:[xeou]hci-hcd\.\d{1,3}(?:\.auto)?|[0-9a-f]{6,16}\.(?:usb|dwc3))"
+"""A USB controller that is not on PCI Express. Source: drivers/usb/dwc3/host.c, dwc3_host_init;
+drivers/of/platform.c, of_device_make_bus_id."""
+_PREFIX = lazy_pattern(
+    rf"[\w-]{{1,40}} ({_ADDRESS}|{_PLATFORM})(?::pcie\d{{1,4}})?: (?:AER: |DPC: |EDR: )*"
+)
 """Driver, address, and before Linux 5.0 the port's service."""
 _ROWS = tuple(
     (lazy_pattern(pattern, re.IGNORECASE), kind)
@@ -58,8 +63,11 @@ _SOURCE = lazy_pattern(
 byte, without the domain."""
 
 
+_IN_PATH = rf"{_ADDRESS}|(?<=/){_PLATFORM}(?=/)"
+
+
 def storage_addresses(root: Machine) -> Mapping[str, str]:
-    """Return the drive or adapter at or behind each PCI address: 'nvme0', 'host6', '' for several.
+    """Return the drive or adapter at or behind each controller: 'nvme0', 'host6', '' for several.
 
     Source: the links in CLASSES, which name each port before the device: '../../devices/pci0000:00/
     0000:00:1d.0/0000:01:00.0/nvme/nvme0'. Errors: none; what cannot be read is left out.
@@ -67,7 +75,7 @@ def storage_addresses(root: Machine) -> Mapping[str, str]:
     found: dict[str, set[str]] = {}
     for directory in CLASSES:
         for name in sorted(root.try_names(directory) or ())[:_MAX_DEVICES]:
-            for address in re.findall(_ADDRESS, root.try_link(f"{directory}/{name}") or ""):
+            for address in re.findall(_IN_PATH, root.try_link(f"{directory}/{name}") or ""):
                 found.setdefault(address, set()).add(name)
     return {at: "".join(names) if len(names) == 1 else "" for at, names in found.items()}
 

@@ -148,6 +148,7 @@ def test_ports_on_the_way_to_storage_are_in_its_links(tmp_path: Path) -> None:
         "scsi_host/host0": "pci0000:00/0000:00:17.0/ata1/host0/scsi_host/host0",
         "scsi_host/host1": "pci0000:00/0000:00:17.0/ata2/host1/scsi_host/host1",
         "scsi_host/host6": "pci0000:00/0000:00:1c.0/0000:03:00.0/host6/scsi_host/host6",
+        "scsi_host/host8": "platform/axi/1f00300000.usb/xhci-hcd.1/usb4/4-1/host8/scsi_host/host8",
     }
     for name, target in links.items():
         link = tmp_path / "sys/class" / name
@@ -160,6 +161,8 @@ def test_ports_on_the_way_to_storage_are_in_its_links(tmp_path: Path) -> None:
         "0000:00:17.0": "",
         "0000:00:1c.0": "host6",
         "0000:03:00.0": "host6",
+        "1f00300000.usb": "host8",
+        "xhci-hcd.1": "host8",
     }
     root.close()
 
@@ -183,3 +186,14 @@ def test_a_slot_that_lost_its_drive_is_told_of_storage_only(words: str) -> None:
     assert events(f"pcieport 0000:00:03.1: pciehp: Slot(0-1): {words}") == []
     assert events(f"{PORT}pciehp: Slot(12): {words}", addresses={}) == []
     assert events(f"{PORT}pciehp: Slot(12): Link Down/Up ignored (recovered by DPC)") == []
+
+
+@pytest.mark.parametrize("name", ["xhci-hcd.1", "xhci-hcd.2.auto", "fe900000.usb"])
+def test_a_usb_controller_of_a_board_dies_with_its_disks(name: str) -> None:
+    """A single-board computer has it on no PCI Express; one without storage is no event."""
+    line = f"xhci-hcd {name}: HC died; cleaning up"
+    (found,) = events(line, {})
+    assert (found.kind, found.controller) == ("hba_dead", name)
+    (found,) = events(line, {name: "host0"})
+    assert (found.kind, found.controller) == ("hba_dead", "host0")
+    assert events(line) == []
