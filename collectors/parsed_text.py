@@ -273,6 +273,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r" device (?:dev-|/dev/)(?!tty)|mounting )|Failed to (?:mount|activate swap|start File)"
         r"|Dependency failed for /)",
         Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{1,6}\] |^\S.{0,40} kernel: "
+        r"|^(?:[\w.:-]{1,80}: )?kern: +\w{3,7}: +\[\d"
         r'|^\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:'
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};"
         rf"|^(?:{KERNEL_LEADS})",

@@ -41,6 +41,8 @@ _ATA_SHAPES = tuple(
     (lazy_pattern(pattern), kind)
     for pattern, kind in (
         (r"exception Emask", "ata_exception"),
+        # drivers/ata/libahci.c, ahci_error_intr, below the exception's first line
+        (r"irq_stat 0x[0-9a-f]+, .*(?:interface fatal|host bus) error", "ata_bus_error"),
         (r"failed command: (?P<code>.+)", "ata_failed_command"),
         (r"status: \{ *(?P<code>.*?) *\}", "ata_status"),
         (r"error: \{ *(?P<code>.*\bICRC\b.*?) *\}", "ata_interface_error"),
@@ -67,6 +69,10 @@ _ATA_SHAPES = tuple(
         (r"(?:NODEV after polling detection|disabled?\b|detaching )", "ata_disabled"),
     )
 )
+
+
+_OF_REGISTERS = ("irq_stat 0x", "edma_err_cause=", "port_status 0x")
+"""Source: drivers/ata/libahci.c, sata_mv.c, sata_sil24.c: what they add to an exception."""
 
 
 def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
@@ -96,7 +102,7 @@ def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
                 state = state._replace(ata_down=added(state.ata_down, device))
             return state, (kind, {"device": device, **shape.groupdict()})
     driver_kind = kernel_drivers.kind_of("ata", rest)
-    if driver_kind is None:
+    if driver_kind is None or rest.startswith(_OF_REGISTERS):
         # Under error handling it is a detail of the exception: 'irq_stat 0x40000001'.
         is_worse = line.priority is not None and line.priority <= CRITICAL
         return state, EXEMPT if port in state.ata_troubled and not is_worse else None

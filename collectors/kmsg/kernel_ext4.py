@@ -19,6 +19,8 @@ ROWS: tuple[tuple[str, str], ...] = (
     ),
     # a block of the file system itself: fs/ext4/ext4.h, ext4_warning_inode; super.c
     (rf"EXT\d-fs warning \(device {_DEVICE}\): .*error -(?:5|74|117)\b", "fs_error"),
+    # fs/ext4/namei.c, __ext4_read_dirblock; to 3.18 without the number of the error
+    (rf"EXT\d-fs warning \(device {_DEVICE}\): .*error reading directory block", "fs_error"),
     (rf"EXT\d-fs \({_DEVICE}\): .*[Cc]hecksum for group \d+ failed", "fs_checksum_error"),
     (
         (

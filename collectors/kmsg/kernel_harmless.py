@@ -111,9 +111,20 @@ MESSAGES = (
         ),
         (
             r"ata[\d.]+: disabling queued TRIM support",
+            r"megaraid_sas \S+: Current firmware supports maximum commands: \d+\s+LDIO .*: \d+",
             r"nvme \S+: Does your device have a faulty power saving mode enabled\?",
             r'nvme \S+: Try "nvme_core\.default_ps_max_latency_us=0[\w .=]*" and report a bug',
             r"megaraid_sas \S+: megasas_disable_intr_fusion is called outbound_intr_mask:0x\w+",
+        ),
+    ),
+    (
+        (
+            "a voltage that a card may keep (drivers/mmc/core/core.c, mmc_set_uhs_voltage), and a"
+            " disk without partitions (block/partitions/core.c, check_partition)"
+        ),
+        (
+            r"mmc\d+: cannot verify signal voltage switch",
+            r" ?(?:sd[a-z]+|vd[a-z]+|nvme\d+n\d+|md\d+|dm-\d+): unknown partition table",
         ),
     ),
     (
@@ -154,6 +165,10 @@ MESSAGES = (
             r"qnx4: (?:no qnx4 filesystem \(no root dir\)\.|unable to read the superblock)",
             r"ufs: ufs was compiled with read-only support, can't be mounted as read-write",
             r"SQUASHFS error: Can't find a SQUASHFS superblock on \S+",
+            (
+                r"UDF-fs: (?:warning|error) \(device \S+\): udf_\w+: No (?:partition|VRS|anchor)"
+                r" found(?: \(\d\))?"
+            ),
             (
                 r"exFAT-fs \(\S+\): (?:invalid boot record signature|failed to read boot sector"
                 r"|failed to recognize exfat type|invalid fs_name)"

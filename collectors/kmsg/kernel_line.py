@@ -40,6 +40,7 @@ _PREFIXES = tuple(
             r"(?P<microseconds>[0-9]{1,20})(?:,[^;\n]{0,200})?;"
         ),
         r"(?P<facility>\w+) *:(?P<level>\w+) *: +(?=\[)",  # dmesg --decode
+        r"(?:[\w.:-]{1,80}: )?kern: +(?P<level>\w+): +\[[0-9T:.Z-]{16,40}\]:",  # talosctl dmesg
         r"(?:\S+[ \t]+){0,6}?kernel(?:\[[^\]\s]{1,20}\])?:(?: :)?\s",  # syslog, journalctl
         r"<(?P<priority>[0-9]{1,3})>",  # sysklogd leaves it there
         r"(?:\S+[ \t]+){1,5}kern kernel\s",
@@ -159,8 +160,9 @@ def parse_text(text: str) -> tuple[KernelLine, ...]:
                     start += 1
         if rest[start:].strip():
             priority = int(told["priority"]) if "priority" in told else None
-            if told.get("level") in _LEVELS:
-                priority = _LEVELS.index(told["level"])
+            level = told.get("level", "").removesuffix("ing")  # 'warning'
+            if level in _LEVELS:
+                priority = _LEVELS.index(level)
             facility = 0 if priority is None else priority >> 3
             seconds = float(told["seconds"]) if "seconds" in told else None
             if recorded := "microseconds" in told:

@@ -15,7 +15,14 @@ from iowarden.collectors.kmsg import (
 )
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.parsed_text import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
+from iowarden.collectors.parsed_text import (
+    KERNEL_LEADS,
+    SIGNS,
+    LocatedEvent,
+    Parsed,
+    Tool,
+    UnparsedLine,
+)
 from iowarden.collectors.pasted_text.no_verdict import no_verdict
 
 if TYPE_CHECKING:
@@ -57,6 +64,9 @@ def parse_kernel_log(text: str) -> Parsed:
         before = state.pending_sense
         missed = _unrecognized(state, line)
         state, told = kernel_events.classify(state, line)
+        is_read = bool(told or missed) or state.pending_sense is not before
+        if not is_read and (below := _below_head(line)) is not None:
+            state, told = kernel_events.classify(state, below)
         told = tuple(each for each in told if each.kind not in UNRECOGNIZED)
         if missed is not None and not told:
             (unread if len(unread) < MAX_UNPARSED else unlisted).append(missed)
@@ -73,6 +83,7 @@ def parse_kernel_log(text: str) -> Parsed:
     if unlisted:
         reason = f"{len(unlisted)} further lines were not recognized, and are not listed"
         unread.append(UnparsedLine(reason, fault=any(each.fault for each in unlisted)))
+    unread += _memory_errors(text)
     known = events or unread or asked or SIGNS[Tool.KERNEL].search(text)
     if not known:
         unknown = "no line of it was recognized as a line of the kernel log"
@@ -85,6 +96,45 @@ def parse_kernel_log(text: str) -> Parsed:
         lines=count,
         others=others,
     )
+
+
+def _below_head(line: KernelLine) -> KernelLine | None:
+    """Return a line without what a log system put before the kernel's words; None: nothing."""
+    begin = None if line.facility else _BELOW_HEAD.search(line.text)
+    return None if begin is None else replace(line, text=line.text[begin.end() :])
+
+
+_BELOW_HEAD = lazy_pattern(rf"[\]:|>}}] (?={KERNEL_LEADS})", re.ASCII)
+
+
+def _memory_errors(text: str) -> list[UnparsedLine]:
+    """Return that errors of memory are not judged, at the first line; none: there are none.
+
+    They are no events of storage, yet whoever shows them is not to read that nothing is wrong.
+    Source: kernel, drivers/edac/edac_mc.c, edac_mc_handle_error; arch/x86/kernel/cpu/mce/core.c.
+    """
+    errors = [
+        (number, line, match)
+        for number, line in enumerate(text.split("\n"), 1)
+        if (match := _OF_MEMORY.search(line)) is not None
+    ]
+    if not errors:
+        return []
+    number, line, _ = next((each for each in errors if each[2]["lost"]), errors[0])
+    lost = any(match["lost"] for _, _, match in errors)
+    what = (
+        "errors of memory (ECC), some of them not corrected" if lost else "errors of memory (ECC)"
+    )
+    reason = f"{len(errors)} lines about {what}, which are not judged; see: ras-mc-ctl --errors"
+    return [UnparsedLine(reason, line.strip(), number, fault=bool(lost))]
+
+
+_OF_MEMORY = lazy_pattern(
+    r"\bEDAC (?:\w{1,20} )?MC\d{1,3}: (?:\d{1,9} )?(?:(?P<counted>CE)|(?P<lost>UE)) "
+    r"|\bEDAC \w{1,20} MC\d{1,3}: HANDLING|\{\d{1,9}\}\[Hardware Error\]:.{0,20}event severity:"
+    r"|\bmce: .{0,40}Machine [Cc]heck(?:s| events logged|(?: Exception)?: )",
+    re.ASCII,
+)
 
 
 def _with_disks(events: list[LocatedEvent], text: str) -> list[LocatedEvent]:

@@ -186,6 +186,10 @@ EXAMPLES = (
     "MINIX-fs: unable to read superblock",
     "hfsplus: unable to find HFS+ superblock",
     "qnx4: no qnx4 filesystem (no root dir).",
+    "megaraid_sas 0000:3b:00.0: Current firmware supports maximum commands: 92\t LDIO threshold: 0",
+    "UDF-fs: warning (device loop3): udf_fill_super: No partition found (2)",
+    "mmc1: cannot verify signal voltage switch",
+    "sdq: unknown partition table",
     "libceph: osd3 (1)10.0.0.7:6801 socket closed (con state OPEN)",
 )
 

@@ -178,3 +178,77 @@ def test_states_that_a_volume_had_one_after_another_are_an_alert_each() -> None:
     explained = read("".join(head.format(level, text) for text, level in texts.items()) * 2)
     assert {each.text.removesuffix(" (2 times)") for each in explained.alerts} == {*texts}
     assert all(each.text.endswith(" (2 times)") for each in explained.alerts)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "10.5.0.2: kern:   alert: [2025-02-11T04:05:06.123456789Z]: ",  # talosctl dmesg
+        "kern: error: [2025-02-11T04:05:06.123456789Z]: ",
+        "2025-02-11 04:05:06 | warn | fluent-bit: ",
+        "<node7> {app=syslog} ",
+    ],
+)
+def test_the_kernels_words_are_found_behind_any_head(head: str) -> None:
+    """What a log system puts before a line is its own; it must not make a fault 'no event'."""
+    told = read(f"{head}XFS (sdq6): log I/O error -5\n", "kernel")
+    assert named(told) == [("fs_error", "file system on sdq6")]
+    assert read(f"{head}XFS (sdq6): Ending clean mount\n", "kernel").alerts == ()
+
+
+def test_the_form_of_talosctl_is_recognized() -> None:
+    """Its levels are words, and the line of the record's fields belongs to the one above."""
+    head = "kern: warning: [2025-02-11T04:05:06.123456789Z]: "
+    text = f"{head}sd 3:0:0:0: Device offlined - not ready after error recovery\n SUBSYSTEM=scsi\n"
+    assert [each.kind for each in read(text).events] == ["scsi_offlined"]
+
+
+MEMORY = (
+    "[88.100000] EDAC MC1: 3 {kind} memory read error on CPU_SrcID#0_Chan#1_DIMM#0 (channel:1)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (MEMORY.format(kind="CE"), 2),
+        (MEMORY.format(kind="UE"), 1),
+        ("[88.100000] mce: [Hardware Error]: Machine check events logged\n", 2),
+        ("[88.100000] mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 5: 8c000040\n", 2),
+        ("[88.100000] {1}[Hardware Error]: event severity: corrected\n", 2),
+        ("[0.100000] mce: CPU supports 9 MCE banks\n", 0),
+        ("[0.100000] EDAC MC: Ver: 3.0.0\n", 0),
+        ("[0.100000] EDAC MC0: Giving out device to module skx_edac controller Skylake\n", 0),
+    ],
+)
+def test_errors_of_memory_are_not_judged_and_not_called_nothing(text: str, status: int) -> None:
+    """They are no events of storage; whoever pastes them reads where they are listed."""
+    told = read(text * 2)
+    assert told.status == status
+    reasons = [each.reason for each in told.unparsed]
+    assert len(reasons) == (status > 0)
+    assert all(reason.startswith("2 lines about errors of memory") for reason in reasons)
+
+
+def test_details_of_an_exception_are_part_of_it() -> None:
+    """libata adds registers; one of them names an error of the link in words."""
+    head = "[10.0] ata5.00: exception Emask 0x10 SAct 0x1 SErr 0x280100 action 0x6 frozen\n"
+    for detail in ("irq_stat 0x40000001", "edma_err_cause=00000020 pp_flags=3, SError=00180000"):
+        assert read(f"{head}[10.0] ata5.00: {detail}\n").unparsed == ()
+    told = read(f"{head}[10.0] ata5.00: irq_stat 0x08000000, interface fatal error\n")
+    assert named(told) == [("ata_bus_error", "ata5 (ATA port)")]
+
+
+def test_a_reset_by_uas_names_the_host_of_the_usb_disk() -> None:
+    """Its begin is the event; that it succeeded is not another."""
+    lines = ("start", "success")
+    text = "".join(f"[7.0] scsi host4: uas_eh_device_reset_handler {word}\n" for word in lines)
+    told = read(text)
+    assert [(each.kind, each.controller) for each in told.events] == [("scsi_reset", "host4")]
+    assert told.unparsed == ()
+
+
+def test_a_directory_that_ext4_cannot_read() -> None:
+    """Before Linux 3.19 the warning has no number of the error."""
+    line = "EXT4-fs warning (device sdq1): __ext4_read_dirblock:902: error reading directory block"
+    assert named(read(f"[9.0] {line} (ino 2, block 0)\n")) == [("fs_error", "file system on sdq1")]
