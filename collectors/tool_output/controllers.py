@@ -193,7 +193,6 @@ _DISPLAY_ROW = lazy_pattern(r"^[ \t]*(?:Status of volume[ \t]*:|Device is a )", 
 _SLOT = lazy_pattern(r"^Slot Number: ", re.MULTILINE)
 _SSACLI_HEAD = lazy_pattern(r" in (?:Chassis )?Slot \w|Another instance|^ *Error", re.MULTILINE)
 _CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
-_ALARM_ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})[ \t]+\[", re.MULTILINE | re.ASCII)
 _TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t]|DG[ \t]+Arr[ \t])", re.MULTILINE)
 
 
@@ -207,6 +206,11 @@ def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
             begins = [answer.start() for answer in _STORCLI_BEGIN.finditer(text)][1:]
             for own, following in itertools.pairwise([0, *begins, len(text)]):
                 yield _tables(text[own:following])
+        return
+    if kind is Tool.TW_CLI:
+        rest, log = alarms.by_themselves(text)
+        has_tables = SIGNS[kind].search(rest) is not None
+        yield from ((each, True) for each in ((rest, log) if log and has_tables else (text,)))
         return
     if kind not in _ENDS:
         yield text, True
@@ -272,7 +276,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         controllers = _STATES[kind](tries, found.controllers)
     if kind in LOGS and not tries.outputs:
         command, parse_log, name = LOGS[kind]
-        row = _ALARM_ROW.search(text) if kind is Tool.TW_CLI else None
+        row = alarms.ROW.search(text) if kind is Tool.TW_CLI else None
         name = row[1] if row else name
         told = tries.take(command, lambda own: parse_log(own, name))
         if told is not None:

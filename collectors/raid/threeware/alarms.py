@@ -158,6 +158,22 @@ def kind_of(code: int) -> str:
     return f"3ware_{output.slug(names[0])}" if names else OTHER
 
 
+def by_themselves(text: str) -> tuple[str, str]:
+    """Return a text without its rows of alarms, and these below the names of their columns.
+
+    The state of a unit and the alarms that explain it often stand in one paste. '': it has none.
+    """
+    lines = text.split("\n")
+    rows = [line for line in lines if ROW.match(line)]
+    others = (line for line in lines if not ROW.match(line) and not _HEADER.fullmatch(line))
+    return "\n".join(others), "\n".join((COLUMNS, *rows, "")) if rows else ""
+
+
+COLUMNS = "Ctl  Date                        Severity  AEN Message"
+ROW = lazy_pattern(r"^[ \t]*/?(c\d{1,2})(?:/e\d{1,3})?[ \t]+\[", re.MULTILINE | re.ASCII)
+"""Begin of a row, with its controller."""
+
+
 def parse_alarms(text: str, name: str) -> ControllerLog:
     """Parse the alarms of the controller `name` ('c0'), oldest first as they are listed.
 
@@ -172,6 +188,9 @@ def parse_alarms(text: str, name: str) -> ControllerLog:
         raise output.refused(f"tw_cli /{name} show alarms", "a list of alarms", error[0])
     lines = plain.split("\n")
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
+    if header is None and (first := ROW.search(plain)) is not None:
+        # 'grep' leaves the rows without the names of their columns.
+        header, lines = -1, plain[first.start() :].split("\n")
     if header is None:
         raise output.refused(f"tw_cli /{name} show alarms", "'Ctl  Date  Severity ...'", plain)
     rows = (row for row in lines[header + 1 : -1] if row.strip())

@@ -193,3 +193,39 @@ def test_the_head_of_a_mail_without_its_line_hides_nothing_of_what_follows() -> 
     explained = read(text)
     assert explained.status == 1
     assert [each.name for each in explained.objects if each.type == "array"] == ["md0"]
+
+
+ALARMS = """\
+c2   [Sun Nov 20 08:20:12 2011]  ERROR     Drive ECC error reported: port=1
+c2   [Sun Nov 20 08:20:14 2011]  ERROR     Rebuild failed: unit=0
+"""
+COLUMNS = "Ctl  Date                        Severity  AEN Message\n"
+PORTS = """\
+Port   Status           Unit   Size        Blocks        Serial
+---------------------------------------------------------------
+p0     OK               u0     931.51 GB   1953525168    5QJ0AAAA
+p1     OK               u0     931.51 GB   1953525168    5QJ0BBBB
+
+"""
+
+
+@pytest.mark.parametrize("columns", ["", COLUMNS], ids=["rows only", "with the columns' names"])
+@pytest.mark.parametrize("order", ["before", "behind"])
+def test_alarms_of_tw_cli_beside_its_tables(columns: str, order: str) -> None:
+    """A user shows the state and why it is so; neither hides the other."""
+    log = f"{columns}{ALARMS}\n"
+    told = read(log + PORTS if order == "before" else PORTS + log)
+    assert {each.kind for each in told.events} == {
+        "3ware_drive_ecc_error_reported",
+        "3ware_rebuild_failed",
+    }
+    assert len([each for each in told.objects if each.type == "disk"]) == 2
+    assert (told.status, told.unparsed) == (1, ())
+
+
+def test_alarms_of_tw_cli_alone() -> None:
+    """Rows that 'grep ERROR' left, and a row that is none: nothing is dropped."""
+    told = read(f"# tw_cli /c2 show alarms | grep ERROR\n{ALARMS}", "tw_cli")
+    assert [each.kind for each in told.events][-1] == "3ware_rebuild_failed"
+    odd = read(f"{COLUMNS}{ALARMS}c2 an alarm of another form\n", "tw_cli")
+    assert len(odd.events) == 3
