@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAP = lazy_pattern(
-    r"(?:(?:create|reload|switchpg|rename|resize|reject): )?(?P<name>[^\s|`]\S{0,200})"
+    r"(?:(?:create|reload|switchpg|rename|resize|reject)?: )?"
+    r"(?P<name>[^\s|`]\S{0,200}(?: [^\s(]\S{0,99})??)"
     r"(?: \((?P<wwid>[^()]{1,200})\))? (?P<dm>dm-\d{1,6})(?: (?P<model>.*))?"
 )
 _FEATURES = lazy_pattern(r"size=\S+ features='?(?P<features>[^'=]{0,200}?)'? hwhandler=.*")
@@ -30,6 +31,14 @@ _PATH = lazy_pattern(
     r" (?P<check>ready|faulty|shaky|ghost|i/o pending|i/o timeout|delayed|down|undef|\S{1,12})"
     r"(?: (?P<state>\S{1,20})(?: .*)?)?"
 )
+_VERBOSE = lazy_pattern(
+    r"(?:\w{3} \d{1,2} [\d:]{8} \| )?(?:\*word = \S{1,64}, len = \d+|(?:params|status) = .*"
+    r"|process \d+ forking to exec '.*|forked \d+|={3,} paths list ={3,}"
+    r"|uuid hcil dev dev_t pri .*|\w{1,32}: (?:\w+ = .*|blacklisted"
+    r"|h:b:t:l = .*|path checker = .*|checker timeout = .*|tgt_node_name = .*)"
+    r"|\S{0,64} ?\d+:\d+:\d+:\d+ \w{1,32} \d+:\d+ -?\d+ (?:undef|active) ready .*)"
+)
+"""What '-v3' adds, but for a path that is not ready. Source: libmultipath/print.c, dmparser.c."""
 _NO_PATH = "##,##"
 """Vendor and product of a map without paths. Source: print.c, snprint_multipath_vp."""
 _WORKING = frozenset({"ready", "ghost", "shaky", "delayed", "i/o pending", "undef"})
@@ -62,7 +71,7 @@ def parse_multipath(text: str) -> Parsed:
                 pathless.add(name)
         elif (features := _FEATURES.fullmatch(words)) and name:
             maps[name] = (features["features"], maps[name][1])
-        elif not _GROUP.fullmatch(words):
+        elif not _GROUP.fullmatch(words) and not _VERBOSE.fullmatch(words):
             unread.append(UnparsedLine("multipath: no line of a map that is known", line, number))
     objects: list[TextObject] = []
     findings: list[Finding] = []

@@ -115,3 +115,49 @@ def test_lines_of_a_healthy_kernel_are_known_as_its_lines(text: str) -> None:
     """With a short time, or none: nothing is wrong, and that is the answer."""
     explained = read(text)
     assert (explained.kind, explained.status, explained.unparsed) == ("kernel", 0, ())
+
+
+MAP = """\
+{head} dm-7 IET,VIRTUAL-DISK
+size=16G features='0' hwhandler='0' wp=rw
+|-+- policy='round-robin 0' prio=1 status=active
+| `- 3:0:0:1 sdq 65:0  active ready  running
+`-+- policy='round-robin 0' prio=1 status=enabled
+  `- 4:0:0:1 sdr 65:16 active {second} running
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ("1IET     00080001", "1IET 00080001"),  # T10: the vendor is padded
+        ("data (1IET     00080001)", "data"),
+        ("36001405b1629f80d52a4c898f8856e43", "36001405b1629f80d52a4c898f8856e43"),
+        (": data (36001405b1629f80d52a4c898f8856e43)", "data"),
+    ],
+)
+def test_a_map_whose_wwid_has_blanks(head: str, name: str) -> None:
+    """'multipath -ll' prints it alone where there is no alias."""
+    for second, working in (("ready ", 2), ("faulty", 1)):
+        told = read(MAP.format(head=head, second=second))
+        (found,) = (each for each in told.objects if each.type == "map")
+        assert (found.name, found.details) == (name, {"paths": 2, "working": working})
+        assert told.unparsed == ()
+
+
+VERBOSE = """\
+===== paths list =====
+uuid hcil    dev dev_t pri dm_st chk_st vend/prod/rev       dev_st
+     3:0:0:1 sdq 65:0  -1  undef {first} IET,VIRTUAL-DISK    running
+Oct 28 14:02:44 | *word = 0, len = 1
+params = 0 0 2 1 round-robin 0 1 1 65:0 1000 round-robin 0 1 1 65:16 1000
+sdq: getprio = NULL (internal default)
+"""
+
+
+def test_what_a_verbose_multipath_adds_is_no_line_of_a_map() -> None:
+    """'-v3' above its maps; a path that is not ready in that list is not passed over."""
+    text = MAP.format(head="data (36001405b1629f80d52a4c898f8856e43)", second="ready ")
+    assert read(VERBOSE.format(first="ready ") + text).unparsed == ()
+    (unread,) = read(VERBOSE.format(first="faulty") + text).unparsed
+    assert "faulty" in unread.text
