@@ -38,7 +38,10 @@ _STATS_ADVICE = (
     " and its cable. 'btrfs scrub start -B MOUNTPOINT' shows whether copies are intact; only then"
     " 'btrfs device stats --reset MOUNTPOINT'."
 )
-_SCRUB_HEADING = lazy_pattern(r"(?:UUID:[ \t]+|scrub status for )(?P<uuid>[0-9a-f-]{36})")
+_SCRUB_HEADING = lazy_pattern(
+    r"(?:UUID:[ \t]+|scrub (?:status|done|canceled) for )(?P<uuid>[0-9a-f-]{36})"
+)
+"""'done' and 'canceled': what 'scrub start -B' prints at its end."""
 _SCRUB_STATE = lazy_pattern(
     r"Status:[ \t]+(?P<state>\w+)|[ \t]*scrub (?:started|resumed) at .{1,60} and (?:was )?"
     r"(?P<old>finished|aborted|interrupted|running)\b.*|[ \t]*(?P<never>no stats available)"
@@ -53,10 +56,16 @@ _SCRUB_SUMMARY = lazy_pattern(
     r"|[ \t]*total bytes scrubbed: .* with (?P<old>\d{1,20}) errors"
 )
 _SCRUB_OTHERS = lazy_pattern(
-    r"[ \t]*(?:Scrub (?:started|resumed|device)|Duration|Time left|ETA|Total to scrub|Rate"
+    r"[ \t]*(?:Starting scrub on devid|Scrub (?:started|resumed|device)|Duration"
+    r"|Time left|ETA|Total to scrub|Rate"
     r"|Bytes scrubbed|error details|scrub (?:started|resumed|device)|data_extents_scrubbed"
     r"|tree_extents_scrubbed|\w+_(?:scrubbed|errors|discards)|last_physical)\b.*"
 )
+_SCRUB_VERDICT = lazy_pattern(
+    r"[ \t]*(?:WARNING: (?P<corrected>errors detected during scrubbing).*"
+    r"|ERROR: there are \d+ (?:uncorrectable errors|device\(s\) with uncorrectable errors).*)"
+)
+"""The last line with '-B', which a count of devices, not of blocks, is in."""
 _REPAIR_ADVICE = (
     "The kernel's log names the files ('checksum error at logical ..., path: ...'). Restore those"
     " that could not be repaired from a backup; then test the disk (smartctl -x) and its cable."
@@ -80,7 +89,12 @@ _USAGE_ROW = lazy_pattern(r"[ \t]+(?P<name>[A-Z][\w (),]{2,40}):[ \t]+(?P<value>
 _PROFILE = lazy_pattern(
     r"(?P<kind>Data|Metadata|System)[,+\w]{0,40}: Size:(?P<size>\S+), Used:(?P<used>\S+)(?: .*)?"
 )
-_USAGE_DEVICE = lazy_pattern(r"[ \t]+(?:/|\S*missing\S*).*|Unallocated:[ \t]*|Overall:[ \t]*")
+_USAGE_DEVICE = lazy_pattern(
+    r"[ \t]+(?:/|\S*missing\S*).*|Unallocated:[ \t]*|Overall:[ \t]*"
+    r"|[ \t]+(?:Data|Metadata|System)[ \t][ \tA-Za-z]*|Id[ \t]+Path[ \t].*|-{2}[ \t-]+"
+    r"|[ \t]*\d{1,20}[ \t]+(?:/|<?missing).*|[ \t]+(?:Total|Used)[ \t].*"
+)
+"""Rows of a device; from the second line on of '-T', _cmd_filesystem_usage_tabular."""
 _NO_ROOM_BYTES = 1 << 30
 """Unallocated bytes below which btrfs may not get another block group; one has up to 1 GiB."""
 _METADATA_FULL_RATIO = 0.9
@@ -213,6 +227,7 @@ def _scrub(report: _Report, lines: _Lines) -> None:
     uuid = heading["uuid"] if heading is not None else ""
     states: list[str] = []
     summaries: list[str] = []
+    verdicts: list[str] = []
     counts: dict[str, float] = {}
     for number, line in lines[1:]:
         state, summary = _SCRUB_STATE.fullmatch(line), _SCRUB_SUMMARY.fullmatch(line)
@@ -225,14 +240,19 @@ def _scrub(report: _Report, lines: _Lines) -> None:
             for each in errors:
                 kind = each["kind"].casefold()
                 counts[kind] = counts.get(kind, 0.0) + float(each["count"])
+        elif (verdict := _SCRUB_VERDICT.fullmatch(line)) is not None:
+            verdicts.append(verdict["corrected"] or "")
         elif not _SCRUB_OTHERS.fullmatch(line):
             report.unparsed.append(UnparsedLine("btrfs scrub status: unknown line", line, number))
     if not states:
         report.unparsed.append(UnparsedLine(f"btrfs scrub status: {uuid}: expected 'Status:'"))
+    if not summaries:
+        summaries = [each for each in verdicts if each]
     has_errors = any(not each.startswith(("no errors", "0 errors")) for each in summaries)
     faults: list[tuple[str, str, str, str]] = []
-    if counts.get("uncorrectable"):
-        text = f"the scrub could not repair {counts['uncorrectable']:.0f} blocks: their files are"
+    if (lost := counts.get("uncorrectable")) or "" in verdicts:
+        blocks = f"{lost:.0f}" if lost else "some"
+        text = f"the scrub could not repair {blocks} blocks: their files are"
         faults.append(("critical", "BtrfsScrubErrors", f"{text} damaged", _REPAIR_ADVICE))
     elif has_errors:
         text = f"the scrub found errors ({'; '.join(summaries)}), and repaired what it could"

@@ -217,3 +217,64 @@ def test_no_known_errors_are_none() -> None:
     row = "ONLINE       0     0     0"
     text = POOL.format(state="ONLINE", status="", device=row) + "\nerrors: No known errors\n"
     assert (read(text).status, read(text).alerts) == (0, ())
+
+
+SCRUBBED = """\
+Starting scrub on devid 1
+scrub {word} for 0b1c2d3e-1111-2222-3333-444455556666
+Scrub started:    Fri May 29 23:54:53 2026
+Status:           {state}
+Duration:         0:10:23
+Total to scrub:   911.45GiB
+Rate:             1.46GiB/s
+Error summary:    {summary}
+"""
+LOST = "csum=18\n  Corrected:      0\n  Uncorrectable:  18\n  Unverified:     0\n"
+ENDS = (
+    "ERROR: there are 1 uncorrectable errors",
+    "ERROR: there are 1 device(s) with uncorrectable errors",
+)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_a_scrub_in_the_foreground_prints_at_its_end(end: str) -> None:
+    """'btrfs scrub start -B': the same rows as 'scrub status', below another heading."""
+    told = read(SCRUBBED.format(word="done", state="finished", summary=f"{LOST}{end}"))
+    assert [(each.severity, each.alert) for each in told.alerts] == [
+        ("critical", "BtrfsScrubErrors")
+    ]
+    assert "18 blocks" in told.alerts[0].text
+    assert told.unparsed == ()
+    cut = read(SCRUBBED.format(word="done", state="finished", summary=f"csum=18\n{end}"))
+    assert "some blocks" in cut.alerts[0].text
+    well = SCRUBBED.format(word="done", state="finished", summary="no errors found")
+    assert (read(well).status, read(well).unparsed) == (0, ())
+    stopped = SCRUBBED.format(word="canceled", state="aborted", summary="no errors found")
+    assert [each.alert for each in read(stopped).alerts] == ["BtrfsScrubIncomplete"]
+
+
+USAGE = """\
+Overall:
+    Device size:                1000.00GiB
+    Device allocated:            522.00GiB
+    Device unallocated:          478.00GiB
+    Device missing:              {missing}
+    Used:                        300.62GiB
+
+                  Data      Metadata  System
+Id Path           RAID1     RAID1     RAID1    Unallocated Total      Slack
+-- -------------- --------- --------- -------- ----------- ---------- -----
+ 1 {first} 165.00GiB  64.00GiB 32.00MiB   239.00GiB  500.00GiB     -
+ 2 /dev/sdq       165.00GiB  64.00GiB 32.00MiB   239.00GiB  500.00GiB     -
+-- -------------- --------- --------- -------- ----------- ---------- -----
+   Total          165.00GiB  64.00GiB 32.00MiB   478.00GiB 1000.00GiB 0.00B
+   Used           150.00GiB 304.00MiB 16.00KiB
+"""
+
+
+def test_the_usage_of_btrfs_as_a_table() -> None:
+    """'btrfs filesystem usage -T': the same, with a row for each device."""
+    lost = read(USAGE.format(missing="500.00GiB", first="<missing disk>"))
+    assert [each.alert for each in lost.alerts] == ["BtrfsDeviceMissing"]
+    assert lost.unparsed == ()
+    assert read(USAGE.format(missing="0.00B", first="/dev/sdp      ")).status == 0
