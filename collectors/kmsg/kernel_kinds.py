@@ -97,6 +97,7 @@ KINDS = {
     # adapters
     "hba_aen": "an event of a RAID controller, with its code and severity",
     "hba_log_info": "a code of an LSI adapter's firmware; querying the adapter also triggers it",
+    "hba_link_error": "a code of an LSI adapter's firmware about the link to a disk",
     "hba_error": "an adapter or its driver reports an error",
     "hba_abort": "an adapter's driver aborts a command that timed out",
     "hba_reset": "an adapter's driver resets a device, a bus or the adapter",

@@ -244,6 +244,15 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\w+:? (?P<controller>\S*\d): .*(?:timed out|[Ff]ailed)\b", "hba_error"),
     ),
     "mpt mptbase mptscsih mptsas": (
+        # drivers/message/fusion/lsi/mpi_log_sas.h, PL_LOGINFO_CODE_: failed to open a connection,
+        # a damaged frame, SATA link down, R_ERR; or a reset or abort because of one of these
+        (
+            (
+                rf"(?:mptbase: )?{_HOST}: (?:log_info|LogInfo)\((?P<code>0x31(?:(?:0[134cd]|18)"
+                r"[0-9a-f]{4}|1[12](?:0[134cd]|[2-5]0)[0-9a-f]{2}))\)"
+            ),
+            "hba_link_error",
+        ),
         (
             rf"(?:mptbase: )?{_HOST}: (?:log_info|LogInfo)\((?P<code>0x[0-9a-f]+)\)",
             "hba_log_info",

@@ -261,7 +261,12 @@ EXAMPLES = {
     ),
     "hba_log_info": (
         "mpt3sas_cm0: log_info(0x31080000): originator(PL), code(0x08), sub_code(0x0000)",
+        "mptbase: ioc0: LogInfo(0x30030101): Originator={IOP}, Code={Page}, SubCode(0x0101)",
+    ),
+    "hba_link_error": (
         "mptbase: ioc0: LogInfo(0x31110d00): Originator={PL}, Code={Reset}, SubCode(0x0d00)",
+        "mpt2sas0: log_info(0x31120303): originator(PL), code(0x12), sub_code(0x0303)",
+        "mpt3sas_cm0: log_info(0x31180000): originator(PL), code(0x18), sub_code(0x0000)",
     ),
     "hba_error": ("3w-9xxx: scsi0: ERROR: (0x06:0x000C): PCI Parity Error: clearing.",),
     "hba_abort": ("arcmsr2: abort device command of scsi id = 0 lun = 1",),
@@ -882,7 +887,7 @@ LABELS = {
     "md_array_whole": {"md_array_recovered"},
     "md_array_gone": {"md_array_disappeared"},
     "nvme_status": {"nvme_status", "nvme_medium_error"},
-    "hba_log": {"hba_log_info"},
+    "hba_log": {"hba_log_info", "hba_link_error"},
     "hba_event": {"hba_aen"},
     "dev_offlined": {"scsi_offlined"},
     "ratelimit": {"callbacks_suppressed"},
