@@ -51,6 +51,9 @@ class Fault(enum.StrEnum):
     SUSPENDED = "suspended"
     ERRORS = "errors"
     """Errors that were reported of it, or signs that it fails."""
+    MARKED_FAULTY = "marked faulty"
+    """An array gave it up, for an error or by command: a spare may have its place since, and the
+    array lists it until it is removed."""
     WORN = "worn"
     HOT = "hot"
     UNPROTECTED = "unprotected"
@@ -90,6 +93,8 @@ TOO_FEW_MEMBERS = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
 """Of an array, or of what else has several copies: members are missing."""
 GONE_OR_FAILED = frozenset((Fault.GONE, Fault.FAILED))
 """One disk can make the others of its adapter hang; it does not make them disappear or fail."""
+LOST_TO_ARRAY = GONE_OR_FAILED | {Fault.MARKED_FAULTY}
+"""A disk with one of these is no longer a member of its array."""
 BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
@@ -259,7 +264,8 @@ RULES = _table(
     _all("ControllerArrayFailing ControllerArrayNeedsAttention", Fault.ERRORS, _V, lasting=True),
     _all("ControllerArrayRebuilding ControllerDiskRebuilding", Fault.SETTING, _V, lasting=True),
     _all("MdInactive MdBroken", Fault.STOPPED, _R, lasting=True),
-    _all("MdDegraded MdDegradedFurther MdMemberFaulty", Fault.DEGRADED, _R, lasting=True),
+    _all("MdDegraded MdDegradedFurther", Fault.DEGRADED, _R, lasting=True),
+    _all("MdMemberFaulty", Fault.MARKED_FAULTY, _D, lasting=True),
     _all("MdReadOnly", Fault.READ_ONLY, _R, lasting=True),
     _all("MdMemberBadBlocks", Fault.LOST, _R, lasting=True),
     _all(
@@ -370,7 +376,7 @@ EVENTS = _table(
         _D,
     ),
     _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_hung", Fault.FAILED, _D),
-    _all("md_disk_failure", Fault.ERRORS, _D),  # it names the member
+    _all("md_disk_failure", Fault.MARKED_FAULTY, _D),
     _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
     {"hba_device_removed": LOST_A_DISK, "hba_disk_lost": LOST_A_DISK},
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
@@ -428,8 +434,6 @@ SUMS_UP = frozenset({"ControllerImpaired"})
 it."""
 SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
 """Shipped alerts about missing members of an array."""
-OF_MEMBERS = frozenset({"MdMemberFaulty"})
-"""Shipped alerts about a member that failed: a spare may have taken its place since."""
 TIMED = frozenset({"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 

@@ -10,6 +10,7 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -18,8 +19,8 @@ from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
 from iowarden.rules.faults import (
     CAUSES,
-    GONE_OR_FAILED,
     HARMS,
+    LOST_TO_ARRAY,
     SYMPTOMS,
     TOO_FEW_MEMBERS,
     Fault,
@@ -53,8 +54,6 @@ GIVEN_UP_SECONDS = 600.0
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
-MARKED_FAULTY = "md_disk_failure"
-"""The event of a member that its array gave up, see events.yaml."""
 FIRST_READ_SECONDS = 5.0
 """What iowarden finds within that time after its start may have begun before it."""
 Key = tuple["Labels", str]
@@ -63,6 +62,7 @@ STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault
 _BROKEN = frozenset(
     (
         Fault.ERRORS,
+        Fault.MARKED_FAULTY,
         Fault.FAILED,
         Fault.DEGRADED,
         Fault.EXHAUSTED,
@@ -75,7 +75,9 @@ EXPLAINS: Mapping[Fault, frozenset[Fault]] = MappingProxyType(
         **dict.fromkeys(STOPS, SYMPTOMS | CAUSES - {Fault.FULL}),
         **dict.fromkeys((Fault.SLOW, Fault.UNPROTECTED, Fault.HOT), SYMPTOMS | {Fault.SLOW}),
         **dict.fromkeys((Fault.ERRORS, Fault.LOST), SYMPTOMS | _BROKEN),
-        Fault.READ_ONLY: SYMPTOMS | _BROKEN | {Fault.STOPPED},
+        **dict.fromkeys(
+            (Fault.READ_ONLY, Fault.MARKED_FAULTY), SYMPTOMS | _BROKEN | {Fault.STOPPED}
+        ),
         **dict.fromkeys((Fault.DEGRADED, Fault.EXHAUSTED), frozenset((Fault.SLOW, Fault.LOST))),
         Fault.FULL: _BROKEN | {Fault.SUSPENDED},
         Fault.RESETS: frozenset((Fault.HANGS,)),  # of an adapter, see `explains`
@@ -137,8 +139,7 @@ class Fact:
     @property
     def is_lost_member(self) -> bool:
         """Whether a disk is lost to its array: gone, failed, or marked as faulty by it."""
-        is_marked = dict(self.key[0]).get("alertname", "") == MARKED_FAULTY
-        return self.layer is Layer.DISK and (is_marked or self.what.fault in GONE_OR_FAILED)
+        return self.layer is Layer.DISK and self.what.fault in LOST_TO_ARRAY
 
     @property
     def is_mere_symptom(self) -> bool:
@@ -260,7 +261,11 @@ def _layer(alert: Alert) -> Layer:
 
 
 def explained_by(
-    facts: Iterable[Fact], known: Mapping[Key, Fact], shared: Iterable[Fact], graph: StorageGraph
+    facts: Iterable[Fact],
+    known: Mapping[Key, Fact],
+    shared: Iterable[Fact],
+    graph: StorageGraph,
+    shortages: Shortages,
 ) -> dict[Key, Fact]:
     """Return for each alert that another one explains the deepest known cause.
 
@@ -274,6 +279,7 @@ def explained_by(
         if each.key in found:
             continue
         able = [cause for cause in causes.near(each) if explains(cause, each, graph)]
+        able = [cause for cause in able if not shortages.was_replaced(cause, each)]
         if able:
             able = sorted(able, key=lambda a: _of_another_time(a, each, able))
             found[each.key] = able[0]
@@ -291,6 +297,51 @@ def explained_by(
     return {key: _deepest(cause, found) for key, cause in found.items()}
 
 
+class Shortages:
+    """Since when arrays are short of members, and which disks they were short of before."""
+
+    def __init__(self, incidents: Iterable[Incident] = ()) -> None:
+        """Read nothing yet: only when a fault begins. `incidents` are those that are open."""
+        self._incidents = incidents
+
+    @cached_property
+    def _reported(self) -> tuple[dict[str, float], dict[str, list[tuple[float, float]]]]:
+        """When each disk was last marked as faulty, and from when until when arrays were short."""
+        marked: dict[str, float] = {}
+        short: dict[str, list[tuple[float, float]]] = {}
+        for incident in self._incidents:
+            for each in incident.members:
+                if each.what.fault is Fault.MARKED_FAULTY:
+                    at = max(each.since_seconds, each.last_seconds or -math.inf)
+                    marked[each.subject] = max(at, marked.get(each.subject, at))
+            for record in incident.faults:
+                if record.fault in TOO_FEW_MEMBERS:
+                    until = math.inf if record.until_seconds is None else record.until_seconds
+                    times = short.setdefault(record.subject, [])
+                    times.append((record.since_seconds, until))
+                    if record.previous_end_seconds is not None:
+                        times.append((record.began_seconds, record.previous_end_seconds))
+        return marked, short
+
+    def since(self, array: Fact) -> float:
+        """Return since when an array is short: a raid6 that loses two since the first of them."""
+        began = array.began
+        for start, end in sorted(self._reported[1].get(array.subject, ()), reverse=True):
+            if start < began <= end + FIRST_READ_SECONDS:
+                began = start
+        return began
+
+    def was_replaced(self, disk: Fact, array: Fact) -> bool:
+        """Whether an array gave up a disk, and was whole before it became short now."""
+        if array.what.fault not in TOO_FEW_MEMBERS or disk.layer is not Layer.DISK:
+            return False
+        marked, short = self._reported
+        at, since = marked.get(disk.subject, math.inf), self.since(array)
+        if disk.is_lost_member and max(disk.began, disk.last) >= since - AFTER_SECONDS:
+            return False  # it was put back, and is lost anew
+        return any(at < end < since for _, end in short.get(array.subject, ()))
+
+
 def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[bool, ...]:
     """Sort key of the causes of one effect.
 
@@ -305,15 +356,16 @@ def _was_lost_before(disk: Fact, array: Fact, able: Iterable[Fact]) -> bool:
     """Whether an array is short not of a disk, but of another one that it lost when it became so.
 
     The array was whole in between: the disk that failed first is not what is to be replaced now. A
-    disk that is still away is, as far as is known: a raid6 loses two one after the other.
+    disk that is still away is, as far as is known: a raid6 loses two one after the other. A hang
+    that ended then is not the reason, of whichever disk.
     """
-    until = array.began - AFTER_SECONDS
-    is_older = disk.event and max(disk.began, disk.last) < until
+    since = array.began - AFTER_SECONDS
+    is_older = (disk.event or disk.over) and max(disk.began, disk.last) < since
     if array.what.fault not in TOO_FEW_MEMBERS or not is_older:
         return False
     return any(
-        other.is_lost_member and other.subject != disk.subject and other.began >= until
-        for other in able
+        each.is_lost_member and (disk.over or each.subject != disk.subject) and each.began >= since
+        for each in able
     )
 
 

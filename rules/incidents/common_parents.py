@@ -15,13 +15,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.faults import GONE_OR_FAILED, Fault, Layer, Meaning
+from iowarden.rules.faults import GONE_OR_FAILED, LOST_TO_ARRAY, Fault, Layer, Meaning
 from iowarden.rules.incidents.causes import (
     ALONE_SECONDS,
     BEFORE_SECONDS,
     STOPS,
     Fact,
     Key,
+    Shortages,
     explained_by,
 )
 from iowarden.rules.incidents.model import Explanation
@@ -44,6 +45,7 @@ def explanation(
     graph: StorageGraph,
     before: Explanation | None,
     started: float = -math.inf,
+    shortages: Shortages | None = None,
 ) -> Explanation:
     """Return what explains what; the explanation of before, if it is of the same facts.
 
@@ -51,11 +53,14 @@ def explanation(
     """
     if before is not None and before.graph is graph and before.facts == facts:
         return before
-    return Explanation(facts, graph, explained(facts, graph, started))
+    return Explanation(facts, graph, explained(facts, graph, started, shortages))
 
 
 def explained(
-    facts: Iterable[Fact], graph: StorageGraph, started: float = -math.inf
+    facts: Iterable[Fact],
+    graph: StorageGraph,
+    started: float = -math.inf,
+    shortages: Shortages | None = None,
 ) -> dict[Key, Fact]:
     """Return for each alert that something else explains the deepest known cause.
 
@@ -68,7 +73,7 @@ def explained(
         replace(each, earliest=-math.inf) if each.began <= started + TOGETHER_SECONDS else each
         for each in parents
     ]
-    return explained_by(every, known, parents, graph)
+    return explained_by(every, known, parents, graph, shortages or Shortages())
 
 
 def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact], list[Fact]]:
@@ -240,9 +245,9 @@ def _failed_alone(group: Sequence[Fact]) -> bool:
     When a disk became slow is known to ten seconds only: their order proves nothing.
     """
     first, second = group[:2]
-    lost = sum(each.what.fault in GONE_OR_FAILED for each in group[1:])
+    lost = sum(each.what.fault in LOST_TO_ARRAY for each in group[1:])
     slow = all(each.what.fault is Fault.SLOW for each in group)
-    alone = first.what.fault not in GONE_OR_FAILED and second.after(first) >= ALONE_SECONDS
+    alone = first.what.fault not in LOST_TO_ARRAY and second.after(first) >= ALONE_SECONDS
     return alone and lost < TOGETHER_DISKS and not slow
 
 

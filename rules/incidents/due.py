@@ -17,6 +17,7 @@ from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import (
     CAUSES,
     GONE_OR_FAILED,
+    LOST_TO_ARRAY,
     RETRIED,
     SHORT,
     SYMPTOMS,
@@ -63,7 +64,7 @@ MILESTONES = frozenset((3, *(n * 10**power for power in range(1, 7) for n in (1,
 """The occurrences of a fault that comes and goes that are mailed."""
 _CRITICAL = "critical"
 _HARMFUL = frozenset((Fault.EXHAUSTED, Fault.STOPPED, Fault.LOST))
-_NEVER_EXPECTED = _HARMFUL | {Fault.GONE, Fault.FAILED, Fault.READ_ONLY, Fault.DEGRADED}
+_NEVER_EXPECTED = _HARMFUL | LOST_TO_ARRAY | {Fault.READ_ONLY, Fault.DEGRADED}
 """Faults whose return within an hour is an update: they threaten data."""
 
 

@@ -55,8 +55,7 @@ def by_fault(members: Sequence[IncidentMember]) -> dict[Fact, list[IncidentMembe
     }
     whole -= {m.subject for m in members if m.name in SHORT and m.over_seconds is None}
     for member in members:
-        # The kernel leaves a member that failed out at each boot, also of an array that is whole;
-        # and it is listed until somebody removes it.
+        # The kernel leaves a member that failed out at each boot, also of an array that is whole.
         is_short = member.subject not in whole or member.name in SHORT
         if is_short or member.what.fault not in _SHORT_OF_MEMBERS:
             groups.setdefault(member.fact, []).append(member)

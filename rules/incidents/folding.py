@@ -10,7 +10,6 @@ from iowarden.rules.faults import (
     BLOCKS_PROGRAMS,
     CAUSES,
     GONE_OR_FAILED,
-    OF_MEMBERS,
     TOO_FEW_MEMBERS,
     WINDOWED,
     Fault,
@@ -153,6 +152,7 @@ class Targets:
         explained: Mapping[Key, Fact],
         graph: StorageGraph,
         ended: Mapping[Key, tuple[str, Fact]],
+        shortages: causes.Shortages,
     ) -> None:
         self._incidents, self._facts, self._explained = incidents, facts, explained
         self._above, self._paths = graph.above, graph.maps.keys()
@@ -177,9 +177,9 @@ class Targets:
             if m.subject in self._subjects
             and m.what.fault in TOO_FEW_MEMBERS
             and m.layer >= Layer.VOLUME
-            and dict(key[0]).get("alertname") not in OF_MEMBERS
         }
         """Arrays with missing members, and their alert."""
+        self._shortages = shortages
         self._before = _ended_paths(incidents, graph.all_maps())
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
@@ -250,8 +250,9 @@ class Targets:
         """Return the incident of an array with missing members, for the next fault of its disks.
 
         Otherwise that would be a second incident next to its effects, which are reported there. Not
-        for the disk that the array lost: the array's incident is merged into that disk's. What
-        several disks share is no matter of one array.
+        for the disk that the array lost: the array's incident is merged into that disk's; nor for
+        one that was lost while the array was whole. What several disks share is no matter of one
+        array.
         """
         is_of_disk = fact.layer in {Layer.PATH, Layer.DISK} and not fact.is_reset
         if not is_of_disk or fact.what.fault not in _OF_DISK:
@@ -259,6 +260,9 @@ class Targets:
         for each in sorted(self._above.get(fact.subject, frozenset()) & self._short.keys()):
             cause, home = self._explained.get(self._short[each]), self._subjects[each]
             is_elsewhere = layer_of(home) is Layer.ADAPTER and not self._is_on(fact, home)
+            short = self._facts.get(self._short[each])
+            if short is None or self._shortages.was_replaced(fact, short):
+                continue
             if (cause is None or cause.subject != fact.subject) and not is_elsewhere:
                 return home
         return None

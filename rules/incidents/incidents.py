@@ -146,6 +146,8 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         for a in active
     }
     ended = folding.ended_causes(book.incidents, facts.keys(), book.now)
+    open_now = [each for each in book.incidents.values() if each.closed_seconds is None]
+    shortages = causes.Shortages(open_now)
     book.explanation = common_parents.explanation(
         (
             *folding.without_settled(there, facts.values()),
@@ -154,6 +156,7 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         graph,
         book.before.explanation,
         around.started_seconds,
+        shortages,
     )
     explained = book.explanation.by_alert
     active = folding.not_suppressed(there, active, facts, explained)
@@ -161,7 +164,7 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)
     }
-    places = folding.Targets(book.incidents, facts, explained, graph, ended)
+    places = folding.Targets(book.incidents, facts, explained, graph, ended, shortages)
     targets = places.of(active)
     book.changes += [
         IncidentChange(IncidentChangeKind.MERGED, incident) for incident in places.folded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.faults import HARMS, THREATS, Fault, Layer
+from iowarden.rules.faults import HARMS, LOST_TO_ARRAY, THREATS, Fault, Layer
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices.mail import distinct, lost_a_disk
 from iowarden.rules.severity import Severity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.notices.mail import Mail
 
-_BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
+_BARE = LOST_TO_ARRAY | {Fault.EXHAUSTED, Fault.DEGRADED}
 
 
 @dataclass(frozen=True, slots=True)

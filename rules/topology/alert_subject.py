@@ -42,11 +42,13 @@ def subject(
     disk or array for labels with a 'controller': without it the subject is the controller. A full
     file system is a subject of its own; a failed one belongs to its disk. So are each setting of
     the host, because a setting known for months must not hide a stall of today, and iowarden
-    itself.
+    itself. That an array gave up a member is a matter of that disk: the array may be whole.
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
     what = faults.meaning(own.get("alertname", ""))
+    if what.fault is Fault.MARKED_FAULTY:
+        device = own.get("member", device)
     if by_place(labels):
         return controller(labels) or adapter_identity(own["controller"])
     if mount_point and not (device and what.of_file_system):

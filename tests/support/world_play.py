@@ -86,6 +86,7 @@ class Row:
 _RULES: dict[tuple[Kind, By], dict[Layer, tuple[Row, ...]]] = {
     (Kind.GONE, By.STATE): {Layer.DISK: (Row("DeviceRemoved", "critical"),)},
     (Kind.FAILED, By.STATE): {Layer.DISK: (Row("DiskOffline", "critical"),)},
+    (Kind.MARKED, By.STATE): {Layer.DISK: (Row("MdMemberFaulty", "warning"),)},
     (Kind.FAILED, By.POLL): {Layer.DISK: (Row("ControllerDiskFailed", "critical", poll=300.0),)},
     (Kind.HANGS, By.COUNTER): {
         Layer.DISK: (
@@ -143,7 +144,7 @@ _LINES: dict[tuple[Kind, Layer], Row] = {
     (Kind.ERRORS, Layer.FILE_SYSTEM): Row(
         "fs_checksum_corrected", "warning", condition="filesystem_error"
     ),
-    (Kind.DEGRADED, Layer.ARRAY): Row("md_disk_failure", "warning", condition="raid_array"),
+    (Kind.MARKED, Layer.DISK): Row("md_disk_failure", "warning", condition="raid_array"),
     (Kind.LOST, Layer.FILE_SYSTEM): Row("lost_write", "critical", condition="io_error"),
     (Kind.DROPPED, Layer.ADAPTER): Row("connection_lost", "critical", condition="io_error"),
     (Kind.HUNG, Layer.HOST): Row("hung_task", "critical", condition="hung_task"),
@@ -281,8 +282,10 @@ class Spell:
     def _alert_at(
         self, now: float, over: bool, redundancy: str, count: int, severity: str
     ) -> Alert:
+        member = self.fact.object if self.row.name == "MdMemberFaulty" else ""
         labels = {
             "alertname": self.row.name,
+            "member": member,
             "condition": self.row.condition,
             "device": self.object,
             "severity": severity,

@@ -25,6 +25,7 @@ STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault
 BROKEN = frozenset(
     (
         Fault.ERRORS,
+        Fault.MARKED_FAULTY,
         Fault.FAILED,
         Fault.DEGRADED,
         Fault.EXHAUSTED,
@@ -47,7 +48,7 @@ def fact(fault: Fault, subject: str, began: float = 0.0, adapter: str = "") -> F
         (STOPS, SYMPTOMS | CAUSES - {Fault.FULL}),
         ({Fault.SLOW, Fault.UNPROTECTED, Fault.HOT}, SYMPTOMS | {Fault.SLOW}),
         ({Fault.ERRORS, Fault.LOST}, SYMPTOMS | BROKEN),
-        ({Fault.READ_ONLY}, SYMPTOMS | BROKEN | {Fault.STOPPED}),
+        ({Fault.READ_ONLY, Fault.MARKED_FAULTY}, SYMPTOMS | BROKEN | {Fault.STOPPED}),
         ({Fault.DEGRADED, Fault.EXHAUSTED}, {Fault.SLOW, Fault.LOST}),
         ({Fault.FULL}, BROKEN | {Fault.SUSPENDED}),
         ({Fault.WORN, Fault.SETTING, Fault.ITSELF, Fault.OTHER}, frozenset()),
@@ -76,7 +77,8 @@ def test_a_disk_carries_the_file_system_that_is_named_by_it_though_no_mount_was_
     gone = fact(Fault.GONE, "disk a")
     error = fact(Fault.FAILED, file_system_key(None, "sda1", "disk a"))
     other = fact(Fault.FAILED, file_system_key(None, "sdb1", "disk b"))
-    assert causes.explained_by((gone, error, other), {}, (), StorageGraph({})) == {error.key: gone}
+    nothing = StorageGraph({}), causes.Shortages()
+    assert causes.explained_by((gone, error, other), {}, (), *nothing) == {error.key: gone}
 
 
 def test_errors_of_a_disk_with_the_last_copy_explain_what_errors_explain() -> None:
@@ -222,6 +224,14 @@ def test_disks_of_one_shelf_are_its_expander_and_of_two_shelves_their_adapter() 
     assert failing(Fault.GONE, (0, 0.0), (1, 40.0), (2, 61.0)) == {"disk 0", "disk 1", "disk 2"}
 
 
+def test_disks_that_their_arrays_give_up_before_they_are_missing_are_their_shelf() -> None:
+    """The line comes with the next write; that a disk is missing shows a second later."""
+    lines = [line(Fault.MARKED_FAULTY, f"disk {n}", 12.0 * n) for n in range(3)]
+    gone = [fact(Fault.GONE, f"disk {n}", 12.0 * n + 1.0, "host1") for n in range(3)]
+    found = common_parents.explained([*lines, *gone], SHELVES)
+    assert {found[each.key].subject for each in gone} == {"adapter expander-1:0"}
+
+
 def test_a_disk_that_is_slow_while_another_shelf_is_away_has_a_fault_of_its_own() -> None:
     """The shelf lost its power two minutes ago; the adapter is well. Three disks are its fault."""
     gone = [fact(Fault.GONE, f"disk {n}", 15.0 * n, "host1") for n in range(6)]
@@ -320,7 +330,7 @@ def test_lines_about_an_array_have_the_reason_of_its_state() -> None:
     line = replace(fact(Fault.DEGRADED, "device md0", 0.0), event=True, last=65.0)
     stopped = replace(fact(Fault.STOPPED, "device md0", 65.0), key=((("alertname", "x"),), ""))
     gone = fact(Fault.GONE, "disk a", 60.0)
-    found = causes.explained_by([line, stopped, gone], {}, (), GRAPH)
+    found = causes.explained_by([line, stopped, gone], {}, (), GRAPH, causes.Shortages())
     assert found == {line.key: gone, stopped.key: gone}
 
 

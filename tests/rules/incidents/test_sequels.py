@@ -5,6 +5,8 @@ All that iowarden gets wrong of them: `tests/bench/world.py --sequels`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support import world_play
 from support.tiers import examples
@@ -12,10 +14,11 @@ from support.world import oracle
 from support.world.mails import GOOD
 from support.world.sequels import STORIES, sequel_run
 
-AFTER_ANOTHER, REBUILD, RENAMED = (
+AFTER_ANOTHER, REBUILD, RENAMED, SPARE = (
     "one after another / disk",
     "during a rebuild / array",
     "returns under another name / disk",
+    "after a spare took over / array",
 )
 
 
@@ -81,3 +84,39 @@ def test_a_disk_at_another_port_has_its_name_of_today() -> None:
     sent = mails(RENAMED, 5, "gone", "link lost")
     names = [mail.name for mail in sent if mail.reason != "initial report"]
     assert names == ["sdaa", "sdaa", "sdzz", "sdzz", "sdzz"]
+
+
+def test_the_spare_that_is_lost_is_the_title_alone() -> None:
+    """The member whose place it took is still listed as faulty, and its disk is offline."""
+    sent = mails(SPARE, 0, "offlined", "gone")
+    bad = [mail for mail in sent if mail.reason in {"opened", "escalated"}]
+    assert [mail.name for mail in bad] == ["sdt"] * 4 + ["sdad"] * 2
+    assert [mail.name for mail in sent if mail.reason == "rebuilt"] == ["sdt"]
+
+
+def test_a_member_that_was_marked_faulty_has_no_errors_that_anybody_saw() -> None:
+    """It refused a write, or somebody ran 'mdadm --fail': the title says what is known."""
+    sent = mails(SPARE, 2, "refuses a write", "refuses a write")
+    assert {mail.kind for mail in sent if mail.reason == "opened"} == {"marked faulty"}
+    assert not any(mail.kind == "errors" for mail in sent)
+
+
+def test_the_judge_finds_the_title_of_a_disk_that_a_spare_had_replaced() -> None:
+    """Both are broken, and the array is short of one of them."""
+    run = sequel_run(SPARE, 0)
+    sent = world_play.Play(run).play()
+    late = [mail for mail in sent if "no redundancy left: md1" in mail.content][-1]
+    assert oracle.judge(run, sent, world_play.visible(run)) == []
+    blamed = [replace(mail, object="sdt") if mail is late else mail for mail in sent]
+    wrong = oracle.judge(run, blamed, world_play.visible(run))
+    assert [miss.what for miss in wrong] == ["object: another one (later mail)"]
+
+
+def test_the_judge_finds_that_no_mail_says_that_an_array_is_whole_again() -> None:
+    """The spare is in sync: a receiver waits for that."""
+    run = sequel_run(SPARE, 0)
+    sent = world_play.Play(run).play()
+    silent = [mail for mail in sent if mail.reason != "rebuilt"]
+    assert "whole again: in no mail" in {
+        miss.what for miss in oracle.judge(run, silent, world_play.visible(run))
+    }

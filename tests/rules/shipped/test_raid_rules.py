@@ -108,6 +108,8 @@ class FakeMachine(Looks):
                 f"{path}/errors": f"{errors}\n",
                 f"{path}/bad_blocks": bad,
                 f"{path}/unacknowledged_bad_blocks": fresh,
+                f"/sys/block/md0/slaves/{name}": None,
+                f"/sys/block/{name.rstrip('1')}/{name}/holders/md0": None,
             }
         )
 
@@ -132,7 +134,7 @@ def machine() -> FakeMachine:
 
 
 def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: FakeMachine) -> None:
-    """One incident of the array: critical at once, the rebuild is mentioned, then resolved."""
+    """One incident, of the disk: critical at once, the rebuild is mentioned, then resolved."""
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=1)
     machine.look(2)

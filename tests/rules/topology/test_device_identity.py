@@ -112,6 +112,14 @@ def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -
     assert alert_subject.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
 
 
+def test_a_member_that_its_array_gave_up_is_its_disk_and_not_the_array() -> None:
+    """A spare may have taken its place: the array is whole, and the disk is still listed."""
+    whole = replace(disk("sda", serial="A"), partitions=("sda1",))
+    labels = (("alertname", "MdMemberFaulty"), ("device", "md0"), ("member", "sda1"))
+    own = alert_subject.subject(topology(whole), Devices(), labels)
+    assert own == identity(topology(whole), "sda")
+
+
 def test_what_a_raid_controller_reports_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
     """Its settings are not the host's; a slot with an unknown disk belongs to the controller."""
 

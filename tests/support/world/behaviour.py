@@ -50,6 +50,7 @@ class Kind(enum.StrEnum):
     FULL = "full"
     SUSPENDED = "suspended"
     DROPPED = "session lost"
+    MARKED = "marked faulty"
     UNPROTECTED = "unprotected"
     RESETS = "resets"
     STALL = "write stall"
@@ -91,12 +92,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Loss:
-    """An object that answers no request, or refuses each, from `at` until it is back."""
+    """An object that answers no request, or refuses each, from `at` until it is back.
+
+    `is_listed`: the kernel goes on to show it, so that its array lists it as faulty.
+    """
 
     object: str
     at: float
     back: float
     of: frozenset[int]
+    is_listed: bool = False
 
 
 @dataclass
@@ -121,9 +126,11 @@ class World:
         if span[1] > span[0]:
             self.facts.append(Fact(*span, name, kind, by, of, value))
 
-    def lose(self, name: str, at: float, back: float, of: frozenset[int]) -> None:
+    def lose(
+        self, name: str, at: float, back: float, of: frozenset[int], *, is_listed: bool = False
+    ) -> None:
         """Let an object be lost for what stands on it."""
-        self.losses.append(Loss(name, at, back, of))
+        self.losses.append(Loss(name, at, back, of, is_listed))
 
     def between(self, low: float, high: float) -> float:
         """Return a random time."""
@@ -169,7 +176,16 @@ def offlined(world: World, name: str, at: float, back: float, of: frozenset[int]
     hang(world, name, at, until - at, of)
     world.show(name, Kind.FAILED, By.LINE, (until, back), of)
     world.show(name, Kind.FAILED, By.STATE, (until, back), of)
-    world.lose(name, until, back, of)
+    world.lose(name, until, back, of, is_listed=True)
+
+
+def refused(world: World, name: str, at: float, back: float, of: frozenset[int]) -> None:
+    """A member refuses a write: its array gives it up, and nothing else shows of the disk.
+
+    drivers/md/raid1.c, raid1_end_write_request; raid5.c, raid5_end_write_request: unchecked. So
+    does 'mdadm --fail'.
+    """
+    world.lose(name, at, back, of, is_listed=True)
 
 
 def pulled(world: World, name: str, at: float, back: float, of: frozenset[int]) -> None:
@@ -331,44 +347,88 @@ def _noticed(world: World, node: Node, loss: Loss) -> float:
     return loss.at + (world.between(0.1, 5.0) if node.layer is Layer.ARRAY else 0.1)
 
 
-def _whole_again(world: World, node: Node, loss: Loss) -> float:
-    """Return when a member is in sync again: paths at once; else somebody adds it, and it syncs."""
+def _added(world: World, node: Node, loss: Loss) -> float:
+    """Return when a member that was lost is in the array again: paths at once; else by hand."""
     if loss.back == FOREVER or node.role == "map":
         return loss.back + (world.between(1.0, 10.0) if node.role == "map" else 0.0)
-    return loss.back + world.between(300.0, 3600.0) + world.between(1800.0, 14400.0)
+    return loss.back + world.between(300.0, 3600.0)
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """A place of an array that holds no data: of which lost disk, from when until when.
+
+    Of a disk that is `listed` until then the array shows that it is faulty.
+    """
+
+    place: str
+    disk: str
+    start: float
+    end: float
+    listed: float
+    of: frozenset[int]
+
+
+def _gaps(world: World, node: Node, losses: list[Loss]) -> list[_Gap]:
+    """Return the places of an array that held no data.
+
+    A spare takes the place of a member at once: drivers/md/md.c, remove_and_add_spares: unchecked.
+    """
+    holders = {name: name for name in node.places}
+    idle = list(node.idle)
+    gaps = []
+    for loss in sorted(losses, key=lambda loss: loss.at) if node.idle else losses:
+        place = next((place for place, disk in holders.items() if disk == loss.object), "")
+        start, added = _noticed(world, node, loss), _added(world, node, loss)
+        is_at_once = added == FOREVER or node.role == "map"
+        end = added if is_at_once else added + world.between(1800.0, 14400.0)
+        idle = [name for name in idle if name != loss.object]
+        if place and idle:
+            holders[place] = idle.pop(0)
+            end = min(end, start + node.rebuild_seconds)
+        if place:
+            listed = added if loss.is_listed else start
+            gaps.append(_Gap(place, loss.object, start, end, listed, loss.of))
+    return gaps
 
 
 def _lose_members(world: World, node: Node, losses: list[Loss]) -> None:
-    missing = [
-        (loss.object, _noticed(world, node, loss), _whole_again(world, node, loss), loss.of)
-        for loss in losses
-    ]
+    gaps = _gaps(world, node, losses)
     polled = By.POLL if node.role == "volume" else By.STATE
-    times = sorted({at for _, start, end, _ in missing for at in (start, end)})
-    count = 0
+    times = sorted({at for gap in gaps for at in (gap.start, gap.end)})
     for at, until in zip(times, (*times[1:], FOREVER), strict=True):
-        out = {name: of for name, start, end, of in missing if start <= at < end}
-        of = frozenset[int]().union(*out.values())
+        there = [gap for gap in gaps if gap.start <= at < gap.end]
+        out = {gap.place for gap in there}
+        of = frozenset[int]().union(*(gap.of for gap in there))
         if at == FOREVER or not out:
-            count = 0
             continue
-        if node.role in {"raid1", "raid5", "raid6", "raid10"} and len(out) > count:
-            world.show(node.name, Kind.DEGRADED, By.LINE, (at, until), of, len(out))
-        count = len(out)
-        if _stops(node, set(out)):
+        if node.role in {"raid1", "raid5", "raid6", "raid10"}:
+            _mark(world, [gap for gap in there if gap.start == at])
+        if _stops(node, out):
             _stop(world, node, at, until, of)
             if node.role == "map":
                 continue
             return
-        if node.spare - len(out) > 0 or node.role == "map":
-            world.show(node.name, Kind.DEGRADED, polled, (at, until), of, len(out))
-        else:
-            world.show(node.name, Kind.EXHAUSTED, polled, (at, until), of, len(out))
+        is_left = node.spare > len(out) or node.role == "map"
+        kind = Kind.DEGRADED if is_left else Kind.EXHAUSTED
+        world.show(node.name, kind, polled, (at, until), of, len(out))
+
+
+def _mark(world: World, gaps: list[_Gap]) -> None:
+    """An array gives up a member: a line, and its state until somebody removes it.
+
+    drivers/md/raid5.c, raid5_error, 'Disk failure on %pg': checked; md.c, state_show, 'faulty':
+    unchecked. Of a disk that is removed from the host udev removes it from the array as well: mdadm
+    --incremental --fail: unchecked.
+    """
+    for gap in gaps:
+        world.show(gap.disk, Kind.MARKED, By.LINE, (gap.start, gap.end), gap.of)
+        world.show(gap.disk, Kind.MARKED, By.STATE, (gap.start, gap.listed), gap.of)
 
 
 def _stops(node: Node, out: set[str]) -> bool:
     if node.paired:
-        pairs = zip(node.carriers[::2], node.carriers[1::2], strict=True)
+        pairs = zip(node.places[::2], node.places[1::2], strict=True)
         return any({one, other} <= out for one, other in pairs)
     return len(out) > node.spare
 

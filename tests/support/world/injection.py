@@ -126,7 +126,9 @@ def _of_length(act: Callable[[World, str, float, float, frozenset[int]], None]) 
     return run
 
 
-def _until(act: Callable[[World, str, float, float, frozenset[int]], None]) -> Act:
+def until(act: Callable[[World, str, float, float, frozenset[int]], None]) -> Act:
+    """Return what a fault does, of what it does from a time until another one."""
+
     def run(
         world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
     ) -> None:
@@ -186,10 +188,10 @@ def _member_of_volume(
 
 CAUSES = (
     Cause("hang", "disk", _disks, _of_length(behaviour.hang), (4.0, 300.0), may_repeat=True),
-    Cause("offlined", "disk", _roles("sas"), _until(behaviour.offlined), (3600.0, 30_000.0), True),
-    Cause("gone", "disk", _disks, _until(behaviour.pulled), (60.0, 30_000.0), True),
-    Cause("link lost", "disk", _roles("sata"), _until(behaviour.link), (600.0, 30_000.0), True),
-    Cause("removed", "disk", _roles("nvme"), _until(behaviour.nvme), (600.0, 30_000.0), True),
+    Cause("offlined", "disk", _roles("sas"), until(behaviour.offlined), (3600.0, 30_000.0), True),
+    Cause("gone", "disk", _disks, until(behaviour.pulled), (60.0, 30_000.0), True),
+    Cause("link lost", "disk", _roles("sata"), until(behaviour.link), (600.0, 30_000.0), True),
+    Cause("removed", "disk", _roles("nvme"), until(behaviour.nvme), (600.0, 30_000.0), True),
     Cause("errors", "disk", _disks, _of_length(behaviour.medium), (1.0, 7200.0)),
     Cause("slow", "disk", _disks, _of_length(behaviour.slow), (60.0, 20_000.0), may_repeat=True),
     Cause(
@@ -363,13 +365,14 @@ def _without_empty(facts: list[Fact], injections: list[Injection]) -> list[Fact]
 
 
 def _present(facts: list[Fact]) -> Iterator[Fact]:
-    """Yield the facts without what a disk that is gone cannot show: it has no counters.
+    """Yield the facts without what a disk that is gone or offline cannot show: it has no counters.
 
-    block/genhd.c, del_gendisk: it leaves /proc/diskstats; drivers/scsi/scsi_error.c: unchecked.
+    block/genhd.c, del_gendisk: it leaves /proc/diskstats: unchecked; drivers/scsi/scsi_lib.c,
+    scsi_device_state_check: what is offline rejects each request at once: unchecked.
     """
     away: dict[str, list[tuple[float, float]]] = {}
     for fact in facts:
-        if fact.kind is Kind.GONE:
+        if fact.kind is Kind.GONE or (fact.kind, fact.by) == (Kind.FAILED, By.STATE):
             away.setdefault(fact.object, []).append((fact.at, fact.until))
     for fact in facts:
         start, end = fact.at, fact.until

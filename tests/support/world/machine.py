@@ -36,7 +36,8 @@ class Node:
 
     Fields: `carriers` is what carries it directly; `spare` is how many of these it can lose,
     `paired`: of a raid10, neighbours hold the same data; `visible`: the kernel or a RAID tool shows
-    it under a name.
+    it under a name; `idle` are the carriers, the last ones, that take the place of a member that
+    is lost, and are in sync after `rebuild_seconds`.
     """
 
     name: str
@@ -46,6 +47,13 @@ class Node:
     spare: int = 0
     paired: bool = False
     visible: bool = True
+    idle: tuple[str, ...] = ()
+    rebuild_seconds: float = 0.0
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the carriers that held its data at first."""
+        return self.carriers[: len(self.carriers) - len(self.idle)]
 
 
 @dataclass
@@ -58,6 +66,7 @@ class Machine:
     def add(self, node: Node) -> str:
         """Add an object on top of others that are there already; return its name."""
         self.nodes[node.name] = node
+        self._carried.clear()
         return node.name
 
     def of_role(self, *roles: str) -> list[str]:
@@ -126,7 +135,8 @@ _ARRAYS = (
 """Level, members, how many of them it can certainly lose, whether neighbours are copies."""
 
 
-def _names() -> Iterator[str]:
+def disk_names() -> Iterator[str]:
+    """Yield the kernel's names of SCSI disks, in order."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     yield from (f"sd{one}" for one in letters)
     yield from (f"sd{one}{other}" for one in letters for other in letters)
@@ -138,7 +148,7 @@ class Builder:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.machine = Machine()
-        self.names = _names()
+        self.names = disk_names()
         self.hosts = 0
         self.arrays = 0
         self.mapped = 0

@@ -46,6 +46,8 @@ RECOVERIES = 2
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
 WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
 _AWAY = frozenset((Kind.GONE, Kind.FAILED))
+SHORT = frozenset((Kind.DEGRADED, Kind.EXHAUSTED, Kind.STOPPED))
+"""Members of an array are missing."""
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
 BLOCKS = frozenset((Kind.HANGS, Kind.SUSPENDED))
 """Programs wait for it: that is urgent as well."""
@@ -201,14 +203,7 @@ class _Knowledge:
 
     def _right(self, mail: Mail, evident: list[Fact]) -> set[str]:
         """Return the objects that may be the title: of each injected fault that it is about."""
-        about = {
-            number
-            for fact in evident
-            for number in fact.of
-            if f"{fact.kind}: {fact.object}" in self.reported[mail.incident] | mail.content
-        } or {injection.number for injection in self.run.injections}
-        if self.run.story:
-            about = self._present(about, mail.at, evident) or about
+        about = self._about(mail, evident) or {each.number for each in self.run.injections}
         right: set[str] = set()
         for number in about:
             right |= self._causes(self.run.injections[number], evident)
@@ -217,6 +212,23 @@ class _Knowledge:
         if len(about) > 1 and (parent := self.machine.common_parent(disks & self._all_disks())):
             right.add(parent)
         return right
+
+    def _about(self, mail: Mail, evident: list[Fact]) -> set[int]:
+        """Return the injected faults that a mail may be titled with.
+
+        Of an array with a spare those that this mail reports, without the disk that was replaced;
+        else what any mail of its incident reports: of those of a story what is away now.
+        """
+        if any(node.idle for node in self.machine.nodes.values()):
+            about = set(self._reported_causes([mail]))
+            return about - self._replaced(mail, evident) or about
+        about = {
+            number
+            for fact in evident
+            for number in fact.of
+            if f"{fact.kind}: {fact.object}" in self.reported[mail.incident] | mail.content
+        }
+        return (self.run.story and self._present(about, mail.at, evident)) or about
 
     def _disks_of(self, name: str) -> list[str]:
         is_below = layer_of(self.machine, name) < Layer.DISK
@@ -230,6 +242,22 @@ class _Knowledge:
         """Return the injected faults whose object is away now: not those that are over."""
         away = {fact.object for fact in evident if fact.kind in _AWAY and at < fact.until}
         return {number for number in about if self.run.injections[number].object in away}
+
+    def _replaced(self, mail: Mail, evident: list[Fact]) -> set[int]:
+        """Return the injected faults whose disk a spare replaced before what a mail reports.
+
+        The array was whole in between: it is short of the one that it lost since.
+        """
+        short = [
+            fact
+            for fact in evident
+            if fact.kind in SHORT
+            and fact.by is not By.LINE
+            and f"{fact.kind}: {fact.object}" in mail.content
+        ]
+        last = max((fact.at for fact in short), default=0.0)
+        now = {number for fact in short for number in fact.of if fact.until > last}
+        return {number for fact in short if fact.until < last for number in fact.of} - now
 
     def _causes(self, injection: Injection, evident: list[Fact]) -> set[str]:
         """Return the right titles of one injected fault, of what can be known of it."""
@@ -520,6 +548,7 @@ class _Knowledge:
         yield from self._good_news()
         if self.acks:
             return
+        yield from self._whole_again()
         once = all(len(injection.spans) == 1 for injection in self.run.injections)
         lines = any(fact.by is By.LINE for fact in self.faults)
         end = max((fact.until for fact in self.faults), default=FOREVER)
@@ -545,14 +574,10 @@ class _Knowledge:
         """Return by when the end of everything is mailed: also after the interval between mails."""
         polled = any(fact.by is By.POLL for fact in self.faults)
         wait = SOON_SECONDS[1] if self._ends_soon(end) else CLEAR_SECONDS + 5.0
-        known = next(
-            (
-                after.start
-                for before, after in pairwise(self.run.lives)
-                if before.stop <= end + wait and end < after.start
-            ),
-            end,
-        )
+        known = end
+        for before, after in pairwise(self.run.lives):  # quiet time counts anew at each start
+            if before.stop <= known + wait and end < after.start:
+                known = after.start
         limit = known + wait + POLL_SECONDS * polled
         for incident in self.reported:
             mails = (mail for mail in self.mails if mail.incident == incident)
@@ -560,6 +585,27 @@ class _Knowledge:
             interval = INTERVALS[min(len(times), len(INTERVALS) - 1)]
             limit = max(limit, max(times, default=0.0) + interval + 5.0)
         return limit
+
+    def _whole_again(self) -> Iterator[Miss]:
+        """Yield arrays with a spare that have all members again, of which no mail is."""
+        for fact in self.faults:
+            node = self.machine.nodes.get(fact.object)
+            if node is None or not node.idle or fact.kind not in SHORT or fact.by is By.LINE:
+                continue
+            limit = fact.until + CLEAR_SECONDS + NEWS_SECONDS
+            if any(
+                other.object == fact.object and other.kind in SHORT and other.at == fact.until
+                for other in self.faults
+            ):
+                continue  # another member fails, or one of two is in sync
+            is_mailed = any(
+                mail.reason in GOOD
+                and fact.until <= mail.at <= limit
+                and f"{fact.kind}: {fact.object}" in mail.ended
+                for mail in self.mails
+            )
+            if limit < self.run.seconds and not is_mailed:
+                yield Miss("whole again: in no mail", f"{fact.object} at {fact.until:.0f}")
 
     def _good_news(self) -> Iterator[Miss]:
         """Yield more good news an hour than there may be."""
@@ -576,6 +622,8 @@ class _Knowledge:
         for fact in self.faults:
             if f"{fact.kind}: {fact.object}" not in reported:
                 continue
+            if not fact.of & self._reported_causes(before, (fact.object, fact.kind)):
+                continue  # the array is short of another disk now
             starts = [a for a, b in self.spells[fact.object, fact.kind.value] if b >= fact.at]
             # Until then nobody can know.
             since = max(fact.at + LEAST_SECONDS.get(fact.kind, 0.0), min(starts, default=FOREVER))
@@ -591,6 +639,22 @@ class _Knowledge:
             if fact.object in mail.names and is_state and since + 2.0 < mail.at < fact.until:
                 yield Miss("[OK] of what is not well", f"{_shown(mail)}: {fact.kind}")
                 return
+
+    def _reported_causes(
+        self, mails: Iterable[Mail], of: tuple[str, Kind] | None = None
+    ) -> frozenset[int]:
+        """Return the injected faults that mails reported, or those that brought one fault."""
+        return frozenset[int]().union(
+            *(
+                fact.of
+                for mail in mails
+                for fact in self.faults
+                if of in {None, (fact.object, fact.kind)}
+                and fact.at <= mail.at
+                and fact.until >= mail.at - OPENING_SECONDS
+                and f"{fact.kind}: {fact.object}" in mail.content
+            )
+        )
 
     # Returns
 

@@ -6,12 +6,13 @@ clock.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from support.world import behaviour
-from support.world.behaviour import World
+from support.world.behaviour import FOREVER, World
 from support.world.injection import (
     CAUSES,
     DAY_SECONDS,
@@ -22,8 +23,9 @@ from support.world.injection import (
     Run,
     Targets,
     merged,
+    until,
 )
-from support.world.machine import Layer, Machine, random_machine
+from support.world.machine import Layer, Machine, Node, disk_names, random_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -146,6 +148,59 @@ def _renamed(random: Random, machine: Machine, at: float) -> _Plan | None:
     )
 
 
+def _members(machine: Machine) -> list[str]:
+    """Return the disks beside which another one fits."""
+    return machine.of_role("sas", "nvme")
+
+
+_REFUSED = Cause("refuses a write", "disk", _members, until(behaviour.refused), (600.0, 20_000.0))
+
+
+def _spare_taken(random: Random, machine: Machine, at: float) -> _Plan | None:
+    """A spare takes the place of a member, which stays; later the spare or another one fails.
+
+    Of what befalls a member the kind does not matter: it may be a write that it refuses.
+    """
+    arrays = [machine.nodes[name] for name in machine.of_role("raid1", "raid5", "raid6", "raid10")]
+    members = set(_members(machine))
+    arrays = [array for array in arrays if members.issuperset(array.carriers)]
+    if not arrays:
+        return None
+    array = _with_spare(random, machine, random.choice(arrays))
+    (spare,) = array.idle
+    one = random.choice(array.places)
+    able = [_REFUSED, _REFUSED, _cause("offlined", "disk"), _cause("removed", "disk")]
+    first = random.choice([cause for cause in able if _able(cause.targets, machine, [one])])
+    another = random.choice([name for name in array.places if name != one])
+    other = random.choice((spare, spare, another))
+    able = [_REFUSED, _REFUSED, *(_cause(what, "disk") for what in _WORSE)]
+    second = random.choice([cause for cause in able if _able(cause.targets, machine, [other])])
+    removed = random.choice((FOREVER, at + random.uniform(60.0, 20_000.0)))
+    late = random.uniform(-0.5, 1.0) ** 3 * 7200.0  # mostly when it is in sync
+    later = max(at + 180.0, at + 120.0 + array.rebuild_seconds + late)
+    return (
+        [
+            (_inject(0, first, one, (at, removed)), first),
+            (_inject(1, second, other, (later, later + _length(random, second))), second),
+        ],
+        (Life(0.0, DAY_SECONDS),),
+        (),
+    )
+
+
+def _with_spare(random: Random, machine: Machine, array: Node) -> Node:
+    """Return an array with one disk more, that holds nothing until a member fails."""
+    beside = machine.nodes[array.carriers[0]]
+    count = len(machine.of_role("nvme"))
+    free = (name for name in disk_names() if name not in machine.nodes)
+    name = f"nvme{count}n1" if beside.role == "nvme" else next(free)
+    machine.add(replace(beside, name=name))
+    seconds = 60.0 * 240.0 ** random.random()
+    carriers = (*array.carriers, name)
+    machine.add(replace(array, carriers=carriers, idle=(name,), rebuild_seconds=seconds))
+    return machine.nodes[array.name]
+
+
 STORIES: Mapping[str, Callable[[Random, Machine, float], _Plan | None]] = MappingProxyType(
     {
         "one after another / disk": _after_another,
@@ -153,6 +208,7 @@ STORIES: Mapping[str, Callable[[Random, Machine, float], _Plan | None]] = Mappin
         "at install / any": _at_install,
         "across a restart / any": _across_restart,
         "returns under another name / disk": _renamed,
+        "after a spare took over / array": _spare_taken,
     }
 )
 
