@@ -50,8 +50,8 @@ _MAX_NAME = 100
 _MAX_UNITS = 512
 """Texts of '/proc/PID/cgroup' whose unit is remembered: most processes share theirs."""
 _LIMIT = 1 << 64
-_OTHER_FIELDS = 3
-"""Those of a process that recordings may lack."""
+_OTHER_FIELDS = (0, 3, 4)
+"""So many of those of a process that recordings may lack."""
 _MAX_ANCESTORS = 32
 _NO_BYTES = "\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
 _KERNEL_THREADS = "/proc/2/task/2/children"
@@ -83,7 +83,8 @@ class ProcessIo:
     deleted before it was written. `read_call_bytes` and `write_call_bytes` (rchar, wchar) passed
     through read(2) and write(2), from files of any kind; what is read ahead, faulted in, mapped or
     transferred by asynchronous I/O is not in them (kernel, fs/read_write.c: add_rchar; fs/aio.c
-    has none). `major_faults` had to read from a disk. None: not known, in older recordings.
+    has none). `major_faults` had to read from a disk; `resident_bytes` are in memory now, shared
+    ones included. None: not known, in older recordings.
     """
 
     pid: int
@@ -97,6 +98,7 @@ class ProcessIo:
     read_call_bytes: int | None = None
     write_call_bytes: int | None = None
     major_faults: int | None = None
+    resident_bytes: int | None = None
 
     @property
     def key(self) -> Key:
@@ -401,6 +403,7 @@ def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[Pro
         return []
     if status.threads > 1:
         progress.threaded.append(status)
+    pages = status.resident_pages
     group = "" if status.kernel else root.try_read_record(f"{status.directory}/cgroup") or ""
     return [
         ProcessIo(
@@ -415,6 +418,7 @@ def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[Pro
             done.get("rchar"),
             done.get("wchar"),
             status.major_faults,
+            None if pages is None else pages * root.page_size_bytes,
         )
     ]
 
@@ -489,8 +493,8 @@ def from_json(text: str) -> Sweep:
 
 def _parsed(row: Any) -> ProcessIo:  # noqa: ANN401 - whatever the probe sent
     pid, start_ticks, parent, command, unit, read, written, cancelled, *others = row
-    if len(others) not in {0, _OTHER_FIELDS}:
-        raise TypeError(f"expected 8 or {8 + _OTHER_FIELDS} fields of a process, got {row!r:.80}")
+    if len(others) not in _OTHER_FIELDS:
+        raise TypeError(f"expected 8, 11 or 12 fields of a process, got {row!r:.80}")
     if not isinstance(command, str) or not isinstance(unit, str):
         raise TypeError(f"expected names of a process, got {row!r:.80}")
     numbers = [pid, start_ticks, parent, read, written, cancelled]

@@ -107,12 +107,12 @@ class BlockedTask:
 _THREADS_FIELD = 17
 """Number of threads in '/proc/PID/stat', counted from the state, which follows the name."""
 _STATUS = lazy_pattern(
-    r"(\S) (N) I I I I (N) N N (N) N (N) (N) I I I I (N) I (N)(?: |$)".replace(
+    r"(\S) (N) I I I I (N) N N (N) N (N) (N) I I I I (N) I (N)(?: N (I))?(?: |$)".replace(
         "N", "[0-9]{1,20}"
     ).replace("I", "-?[0-9]+")
 )
-"""Fields 3 to 22 of '/proc/PID/stat': state, parent, flags, major faults, utime, stime, threads,
-start. Source: proc(5)."""
+"""Fields 3 to 24 of '/proc/PID/stat': state, parent, flags, major faults, utime, stime, threads,
+start, resident pages. Source: proc(5)."""
 _IO_KEYS = (
     *("rchar", "wchar", "syscr", "syscw"),
     *("read_bytes", "write_bytes", "cancelled_write_bytes"),
@@ -158,6 +158,7 @@ class TaskStatus:
     """utime and stime."""
     major_faults: int | None = None
     """Page faults that read from a disk; None: not known."""
+    resident_pages: int | None = None
 
 
 def writeback_channel(task: BlockedTask) -> str:
@@ -322,8 +323,8 @@ def parse_status(text: str, directory: str, process: int) -> TaskStatus:
         raise ParseError(
             f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
         )
-    numbers = map(int, found.groups()[1:])
-    parent, flags, major_faults, user_ticks, system_ticks, threads, start_ticks = numbers
+    *numbers, resident = found.groups()[1:]
+    parent, flags, major_faults, user_ticks, system_ticks, threads, start_ticks = map(int, numbers)
     return TaskStatus(
         directory=directory,
         pid=int(pid),
@@ -336,6 +337,8 @@ def parse_status(text: str, directory: str, process: int) -> TaskStatus:
         start_ticks=start_ticks,
         cpu_ticks=user_ticks + system_ticks,
         major_faults=major_faults,
+        # The counters of its threads are not exact, and may be below 0 in sum.
+        resident_pages=None if resident is None else max(int(resident), 0),
     )
 
 

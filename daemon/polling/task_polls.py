@@ -166,9 +166,12 @@ class TaskPolls:
             is_suspected=_is_suspected(engine),
         ):
             due.append(tasks.SOURCE.name)
-        # At a limit no wait is long: who moves the bytes is no victim of it.
+        # At a limit no wait is long: who moves the bytes is no victim of it. Nor in a swap storm.
         is_limited = bool(harm.many.limited)
-        self.is_sweep_wanted = harm.is_followed or is_limited or _has_phantom_reads(engine)
+        is_storm = harm.many.storm_since_seconds is not None
+        self.is_sweep_wanted = (
+            harm.is_followed or is_limited or is_storm or _has_phantom_reads(engine)
+        )
         if any(one.source == process_io.SOURCE.name and _has_processes(one) for one in readings):
             self._last_sweep_seconds = now
         if self.is_sweep_due(now, has_backlog=_has_backlog(engine), is_followed=harm.is_followed):

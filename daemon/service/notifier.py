@@ -20,6 +20,7 @@ from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import Fault
 from iowarden.rules.notice import ENDS, Evidence, Reason
 from iowarden.rules.notices import report, who_waits
+from iowarden.rules.signals.waits.freeze_cause import OF_MEMORY
 from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class Notifier:
             if self.config().show_programs:
                 lines += who_waits.sentences(on_device, now - seen_seconds)
                 lines += who_waits.limit_sentences(harm.limits.get(name, ()))
+                if harm.causes.get(name) in OF_MEMORY:
+                    lines.append(who_waits.memory_sentence(harm.swept_processes(now)))
             lines.append(who_waits.rhythm_sentence(harm.devices[name], now, self.clock.date))
         return [line for line in lines if line]
 

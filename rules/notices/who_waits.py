@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
+    from iowarden.collectors.procfs.process_io import ProcessIo
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.freezes import DeviceFreezes
     from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one with its call."
 MAX_PROGRAMS = 3
 MIN_SHARE = 0.1
+MIN_MEMORY_SHARE = 0.25
 MIN_WRITTEN_BYTES = 1 << 20
 """Who wrote less since its start wrote nothing that others wait for."""
 MAX_BOUNDS_SECONDS = 30.0
@@ -261,6 +263,22 @@ def _moved(cause: Cause) -> str:
         return f"the load of {cause.unit}, which {did} {size(cause.moved_bytes)}"
     details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
     return f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}"
+
+
+def memory_sentence(processes: Iterable[ProcessIo]) -> str:
+    """Return which programs have most memory, at most three, '' if it is not known.
+
+    One that has a small part of what another has is not what memory is short for.
+    """
+    sizes = {process: process.resident_bytes or 0 for process in processes}
+    largest = sorted(sizes, key=lambda process: (-sizes[process], process.pid))[:MAX_PROGRAMS]
+    named = [
+        f"{process.command} ({details}), {size(sizes[process])}"
+        for process in largest
+        if sizes[process] > MIN_MEMORY_SHARE * sizes[largest[0]]
+        if (details := ", ".join(filter(None, (process.unit, f"pid {process.pid}"))))
+    ]
+    return f"most in memory: {'; '.join(named)}" if named else ""
 
 
 def limit_sentences(limits: Iterable[GroupLimit]) -> list[str]:

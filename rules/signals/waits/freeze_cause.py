@@ -185,17 +185,13 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
+OF_MEMORY = frozenset({FreezeCause.OWN_MEMORY_LIMIT, FreezeCause.SWAP_STORM, FreezeCause.MEMORY})
+"""Causes for which it matters who has the memory."""
 WHERE = frozenset(
     {FreezeCause.POOL_SYNC, FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN}
 )
 """Causes that are known by where programs wait, not by why it takes so long."""
-NOT_BY_LOAD = BLAMES_DEVICE | {
-    FreezeCause.SYNCHRONIZING,
-    FreezeCause.OWN_LIMIT,
-    FreezeCause.OWN_MEMORY_LIMIT,
-    FreezeCause.SWAP_STORM,
-    FreezeCause.MEMORY,
-}
+NOT_BY_LOAD = BLAMES_DEVICE | OF_MEMORY | {FreezeCause.SYNCHRONIZING, FreezeCause.OWN_LIMIT}
 """Nor for these, which are not of the device."""
 
 

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
-    from iowarden.collectors.procfs.process_io import Sweep
+    from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
@@ -80,6 +80,8 @@ if TYPE_CHECKING:
 MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
 _SEEN = "iowarden_storage_waits_seen"
+SWEPT_SECONDS = 60.0
+"""Who has the memory changes within minutes."""
 SEEN_SECONDS = 30.0
 """A writer is not blocked at each poll."""
 
@@ -141,6 +143,12 @@ class HarmState:
                 found |= dict.fromkeys((line.split(":", 2)[2] for line in task.groups), name)
                 found |= {task.unit: name} if task.unit else {}
         return found
+
+    def swept_processes(self, now: float) -> tuple[ProcessIo, ...]:
+        """Return what the last sweep of all processes saw, () if it was too long ago."""
+        last = self.sweeps[-1] if self.sweeps else None
+        is_recent = last is not None and now - last.moved.at_seconds <= SWEPT_SECONDS
+        return last.sweep.processes if last is not None and is_recent else ()
 
     def is_seen(self, now: float) -> bool:
         """Whether it is known who waits: a poll saw it lately, with the system call."""

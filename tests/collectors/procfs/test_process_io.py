@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 IO = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 1\nread_bytes: {}\nwrite_bytes: {}\n"
 IO += "cancelled_write_bytes: {}\n"
 KERNEL_THREAD = 0x200040
+RESIDENT_BYTES = 100 * 4096
 
 
 def process(
@@ -95,9 +96,10 @@ def test_programs_a_kernel_thread_and_what_did_nothing() -> None:
     assert found == Sweep(
         100.0,
         (
-            ProcessIo(40, 400, 1, "nfsd", "", 0, 1 << 40, 0, 9, 8, 6),
+            ProcessIo(40, 400, 1, "nfsd", "", 0, 1 << 40, 0, 9, 8, 6, RESIDENT_BYTES),
             ProcessIo(
-                812, 400, 700, "postgres", "postgresql.service", 12288, 1 << 30, 4096, 9, 8, 6
+                *(812, 400, 700, "postgres", "postgresql.service", 12288, 1 << 30, 4096),
+                *(9, 8, 6, RESIDENT_BYTES),
             ),
         ),
     )

@@ -11,6 +11,8 @@ from support.blocked import FAULT, Blocked, task
 from support.kmsg import Kernel
 from support.live import Live, text, watched
 
+from iowarden.collectors.procfs import process_io
+from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
 from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.rules.notices.who_waits import limit_sentences
 
@@ -368,6 +370,12 @@ def test_programs_whose_files_are_thrown_out_of_memory_are_in_a_storm(full_perce
     assert bool(host.mails()) is (full_percent == 60)
 
 
+def test_the_mail_of_a_swap_storm_names_who_has_the_memory(tmp_path: Path) -> None:
+    """Whose memory is short is not who waits for it: here it runs and grows."""
+    (first,) = storm_mails(tmp_path, "/system.slice")
+    assert "most in memory: python3 (etl.service, pid 2481), 780 MiB" in text(first)
+
+
 def test_the_oom_kill_that_ends_a_swap_storm_is_in_its_incident(tmp_path: Path) -> None:
     """A mail about the storm after a minute, and one that names the program that was killed."""
     killed_one = (
@@ -456,6 +464,9 @@ def test_the_cause_that_the_first_mail_did_not_know_is_mailed_once_it_is_known(
     assert first["X-Iowarden-Incident"] == second_mail["X-Iowarden-Incident"]
 
 
+GROWING = ProcessIo(2481, 4000, 1, "python3", "etl.service", 4096, 0, 0, 0, 0, 9, 780 << 20)
+
+
 def swapping(
     second: int,
     uptime: float,
@@ -485,6 +496,7 @@ def swapping(
         "/.probe/tasks": json.dumps(
             to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))
         ),
+        "/.probe/io_sweep": json.dumps(process_io.to_json(Sweep(uptime, (GROWING,)))),
         "/proc/stat": (
             "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
             "procs_running 1\nprocs_blocked 6\n"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from iowarden.collectors.procfs.process_io import ProcessIo
 from iowarden.collectors.procfs.tasks import BlockedTask
 from iowarden.rules.notices import who_waits
 from iowarden.rules.signals.storage_call import Purpose
@@ -188,3 +189,34 @@ def test_short_waits_are_more_than_polls_have_seen() -> None:
         " the last 5 min"
     )
     assert rhythm(*spans) == "rhythm: at least 13 times since 16, for up to 6 s each"
+
+
+def swept(pid: int, command: str, resident_bytes: int | None, unit: str = "") -> ProcessIo:
+    """Return a process of a sweep that has so much memory."""
+    return ProcessIo(pid, 4000, 1, command, unit, 4096, 0, 0, resident_bytes=resident_bytes)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "processes", "expected"),
+    [
+        (
+            "one that grows, beside small ones",
+            [
+                swept(700, "nginx", 40 << 20),
+                swept(1812, "java", 29 * GIB // 10, "app.service"),
+                swept(720, "sshd", 2 << 20),
+            ],
+            "most in memory: java (app.service, pid 1812), 2.9 GiB",
+        ),
+        (
+            "two that share it",
+            [swept(5, "qemu-kvm", 6 * GIB), swept(4, "qemu-kvm", 8 * GIB)],
+            "most in memory: qemu-kvm (pid 4), 8 GiB; qemu-kvm (pid 5), 6 GiB",
+        ),
+        ("an older recording", [swept(700, "nginx", None)], ""),
+        ("no sweep", [], ""),
+    ],
+)
+def test_who_has_most_memory(sentence: str, processes: list[ProcessIo], expected: str) -> None:
+    """Each row: a sweep in a swap storm."""
+    assert who_waits.memory_sentence(processes) == expected, sentence
