@@ -378,6 +378,20 @@ def guards_of(state: DeviceState, *, is_laptop: bool = False) -> dict[str, froze
     return result
 
 
+def stalled_alone(state: DeviceState) -> frozenset[str]:
+    """Return the devices that complete nothing, if no other one has anything to do; else none."""
+    stalled = set()
+    for name, progress in state.devices.items():
+        counted = state.counted[name]
+        if progress.stalled_since_seconds is not None:
+            stalled.add(name)
+        elif progress.completed_at_seconds == state.last_seconds or (
+            counted.floor > counted.leaked and not progress.from_before
+        ):
+            return frozenset()
+    return frozenset(stalled)
+
+
 def threshold_seconds(state: DeviceState, name: str) -> float:
     """Return from when a stall of a device is one, by its guards; of a path that of its map."""
     limits, progress = state.kinds.limits.get(name), state.devices.get(name)

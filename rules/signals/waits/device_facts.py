@@ -19,7 +19,7 @@ from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.signals import guards
 from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device, multipath, slow, slow_windows, suspended
-from iowarden.rules.signals.guards import Guard
+from iowarden.rules.signals.guards import HOST, NO_GUARD, Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
 from iowarden.rules.signals.waits.freeze_cause import SYNC_SECONDS, DeviceFacts, FreezeCause
@@ -409,6 +409,8 @@ def of_host_and_cause(cause: FreezeCause | None, view: View) -> frozenset[Guard]
 LatestGuards = Mapping[tuple[str, Guard], float]
 """By object and guard: when a poll last found it, of guards that end with what they explain."""
 _ENDING = (Guard.SPINNING_UP, Guard.WRITER_ONLY)
+_PAUSING = frozenset({Guard.SPINNING_UP, Guard.REMOVABLE})
+"""These permit the same pause to all programs."""
 
 
 def next_guards(
@@ -424,6 +426,10 @@ def next_guards(
     for name, cause in causes.items():
         if Guard.FROZEN in of_host_and_cause(cause, view):
             kept[name, Guard.FROZEN] = now
+    # An open has no device that is known: it may be for the only one that completes nothing.
+    alone = device.stalled_alone(device.GROUP.state(view.states).device)
+    if alone and all(active.get(name, NO_GUARD) & _PAUSING for name in alone):
+        kept[HOST, Guard.SPINNING_UP] = now
     return kept
 
 

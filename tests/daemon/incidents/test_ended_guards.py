@@ -177,3 +177,50 @@ def test_what_lasts_longer_than_its_guard_permits_is_mailed(name: str) -> None:
     began = host.second
     plays(host, 45)
     assert 18 <= host.mails()[0][0] - began <= 40
+
+
+OPEN = {
+    "waits_at": "",
+    "file": "",
+    "mount": "",
+    "counters": (),
+    "wait_channel": "folio_wait_bit_common",
+    "stack": ("folio_wait_bit_common", "ext4_bread", "ext4_lookup", "path_openat"),
+    "system_call": f"257 0xffffff9c 0x7f11 0x0 0x0 0x0 0x0 {SP_PC}",
+}
+
+
+@pytest.mark.parametrize("laptop_mode", [0, 5])
+@pytest.mark.parametrize("every", [0, 5])
+@pytest.mark.parametrize(("seconds", "is_mailed"), [(25, False), (45, True)])
+def test_who_opens_files_while_a_disk_spins_up_may_wait_for_that(
+    seconds: int, every: int, laptop_mode: int, *, is_mailed: bool
+) -> None:
+    """No call shows the disk; another one has nothing to do, or writes a line now and then."""
+    host = Blocked(laptop_mode=laptop_mode)
+    host.add_disk("sdb", queue_rotational="0")
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.pass_seconds(30)
+    began, host.disks["sda"].in_flight = host.second, 2
+    for second in range(seconds):
+        work = {"sdb": 4096} if every and second % every == 0 else {}
+        host.pass_seconds(1, [task(number, **OPEN) for number in range(2)], **work)  # type: ignore[arg-type]
+    host.disks["sda"].in_flight = 0
+    host.pass_seconds(20, [], sda=8_000_000)
+    assert bool(host.mails()) is is_mailed
+    assert all(28 <= second - began <= 40 for second, _ in host.mails()[:1])
+
+
+@pytest.mark.parametrize("other", ["works", "hangs"])
+def test_who_opens_files_while_a_disk_spins_up_and_another_has_requests_is_mailed(
+    other: str,
+) -> None:
+    """It may as well be that one: it is behind with its queue, or completes nothing."""
+    host = Blocked()
+    host.add_disk("sdb", queue_rotational="0")
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    host.pass_seconds(30, [], sdb=8_000_000)
+    began, host.disks["sda"].in_flight, host.disks["sdb"].in_flight = host.second, 2, 8
+    waiting = [task(number, **OPEN) for number in range(2)]  # type: ignore[arg-type]
+    host.pass_seconds(25, waiting, sdb=8_000_000 if other == "works" else 0)
+    assert host.mails()[0][0] - began <= 20
