@@ -389,13 +389,20 @@ def leaked_request() -> Server:
         installing_packages,
         snapshot,
         rotation_of_logs,
-        storm_of_short_waits,
         leaked_request,
     ],
 )
 def test_a_healthy_load_makes_no_mail(load: Callable[[], Server]) -> None:
     """What nobody has to get up for."""
     assert load().subjects() == []
+
+
+def test_a_storm_of_short_waits_is_a_notice_for_the_digest() -> None:
+    """Each is counted, and none is long enough to be a warning."""
+    server = storm_of_short_waits()
+    assert server.subjects() == []
+    fired = server.machine.host.fired
+    assert {severity for _, name, severity in fired if name == "Freeze"} == {"notice"}
 
 
 def test_clients_of_a_file_server_are_harmed_on_the_device_of_its_journal() -> None:
