@@ -108,14 +108,10 @@ none:
     iowarden_vmstat_dirty_threshold_bytes
     iowarden_vmstat_major_faults_total
     iowarden_vmstat_oom_kills_total
-    iowarden_zfs_arc_evictable_bytes
-    iowarden_zfs_arc_max_bytes
-    iowarden_zfs_arc_memory_throttles_total
-    iowarden_zfs_arc_min_bytes
-    iowarden_zfs_arc_size_bytes
-    iowarden_zfs_arc_target_bytes
-    iowarden_zfs_writes_delayed_total
-    iowarden_zfs_writes_blocked_total
+    iowarden_zfs_arc_evictable_bytes iowarden_zfs_arc_max_bytes
+    iowarden_zfs_arc_memory_throttles_total iowarden_zfs_arc_min_bytes
+    iowarden_zfs_arc_size_bytes iowarden_zfs_arc_target_bytes
+    iowarden_zfs_writes_blocked_total iowarden_zfs_writes_delayed_total
     iowarden_vmstat_page_cache_drops_total
     iowarden_vmstat_pgpgin_bytes_total
     iowarden_vmstat_pgpgout_bytes_total
@@ -618,6 +614,8 @@ outcome verb:
     iowarden_probe_requests_total
 action pool:
     iowarden_zfs_pool_scan_ratio
+action pool state:
+    iowarden_zfs_pool_scan_state
 group kind pool role vdev:
     iowarden_zfs_vdev_errors_total
 group pool role vdev:

@@ -54,6 +54,12 @@ FAMILIES = (
         "How much of a running scrub or resilver of a ZFS pool is done.",
     ),
     Family(
+        "iowarden_zfs_pool_scan_state",
+        "gauge",
+        "1 for the state of the last scrub or resilver of a ZFS pool: finished, canceled, running,"
+        " paused.",
+    ),
+    Family(
         "iowarden_zfs_pool_size_bytes",
         "gauge",
         "Size of a ZFS pool, as 'zpool list' shows it: of raidz with parity.",
@@ -190,7 +196,11 @@ def _samples(pool: PoolStatus) -> Iterator[Sample]:
     name = (("pool", pool.name),)
     if pool.data_errors is not None:
         yield "iowarden_zfs_pool_data_errors", name, float(pool.data_errors)
-    if (scan := pool.scan) is not None and scan.done_ratio is not None:
+    scan = pool.scan
+    if scan is not None:
+        state = (("action", scan.kind), *name, ("state", scan.state))
+        yield "iowarden_zfs_pool_scan_state", state, 1.0
+    if scan is not None and scan.done_ratio is not None:
         yield "iowarden_zfs_pool_scan_ratio", (("action", scan.kind), *name), scan.done_ratio
 
 

@@ -29,7 +29,7 @@ config:
 \t{name}          ONLINE       0     0     0     -
 \t  mirror-0      ONLINE       0     0     0     -
 \t    /dev/sda1   ONLINE       0     0     0     0
-\t    /dev/sdb1   {state}      2     0    33     0
+\t    /dev/sdb1   {state}      2     0    33     7
 
 errors: No known data errors
 """
@@ -65,6 +65,10 @@ def test_a_pool_that_hangs_hides_no_other_and_a_suspended_one_is_not_asked(
     assert samples["iowarden_zfs_vdev_errors_total", "sdb1", "checksum"] == 33
     assert samples["iowarden_zfs_vdev_errors_total", "sdb1", "read"] == 2
     assert samples["iowarden_zfs_pool_scan_ratio", None, None] == 0.25
+    assert [labels for name, labels, _ in vdevs.emit(pools) if name.endswith("_scan_state")] == [
+        (("action", "scrub"), ("pool", "tank"), ("state", "running"))
+    ]
+    assert samples["iowarden_zfs_vdev_slow_requests_total", "sdb1", None] == 7
     states = {dict(labels)["vdev"]: dict(labels)["state"] for name, labels, _ in vdevs.emit(pools)
               if name == "iowarden_zfs_vdev_state"}  # fmt: skip
     assert states == {"sda1": "ONLINE", "sdb1": "FAULTED"}
