@@ -13,6 +13,7 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.block_devices import ZFS
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.quantity import duration, percentage
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
+    from iowarden.collectors.zfs.vdevs import PoolDevices
     from iowarden.rules.incidents.model import IncidentMember
 
 OFFLINE = "offline"
@@ -195,15 +197,15 @@ def candidates(
     topology: Topology,
     arrays: Mapping[str, MdArray],
     busy: Mapping[str, float] | None,
+    pools: Mapping[str, PoolDevices] | None,
 ) -> list[Candidate]:
     """Return the disks with all reasons against testing them now; without those never polled.
 
     `busy` has the share of the last minutes in which devices had requests in flight; None: not
     known yet. Limits: it is not known which disks a RAID controller's volume has, and whether it
-    rebuilds one: all disks of the controller count as one array. Members of btrfs and ZFS are not
-    known as such.
+    rebuilds one: all disks of the controller count as one array.
     """
-    stacks = _stacks(topology)
+    stacks, in_pools = _stacks(topology), _in_pools(topology, pools or {})
     found = []
     for disk in disks.by_key.values():
         if disk.polled.status in _NEVER:
@@ -212,6 +214,9 @@ def candidates(
         names = {disk.device, *(other.device for other in disk.others)} & topology.devices.keys()
         above = {array for name in names for array in stacks.get(name, ())}
         shares = {f"array {array}" for array in above}
+        shares |= {f"btrfs {uuid}" for name in names for uuid in _btrfs(topology, name)}
+        of_pools = [each for name in names for each in in_pools.get(name, ())]
+        shares |= {group for group, _ in of_pools}
         if target.behind_raid():
             shares.add(f"controller {target.controller or target.path}")
             names = {n for n in topology.leaves if topology.devices[n].host == target.controller}
@@ -219,6 +224,7 @@ def candidates(
         repairs = next(
             (f"{a} is in {what}" for a, what in action.items() if what not in _QUIET), ""
         )
+        repairs = repairs or next((scan for _, scan in of_pools if scan), "")
         found.append(
             Candidate(
                 disk.key,
@@ -277,6 +283,36 @@ def _stacks(topology: Topology) -> dict[str, tuple[str, ...]]:
         under = leaves(name, frozenset())
         for leaf in under if len(under) > 1 else ():
             found[leaf] = (*found.get(leaf, ()), name)
+    return found
+
+
+def _btrfs(topology: Topology, name: str) -> Iterator[str]:
+    """Yield the UUIDs of btrfs file systems that are on a disk and on others."""
+    for part in (name, *topology.devices[name].partitions):
+        system = topology.btrfs.get(part)
+        if system is not None and max(len(system.devices), system.device_count or 0) > 1:
+            yield system.uuid
+
+
+def _in_pools(
+    topology: Topology, pools: Mapping[str, PoolDevices]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return by disk its groups in ZFS pools, each with the scrub or resilver that runs, or ''.
+
+    Where the devices of a pool are not known, udev's labels show its disks: they count as one.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    known = {name: pool.status for name, pool in pools.items() if not pool.reason}
+    for name, status in known.items():
+        scan = status.scan
+        doing = f"pool {name} is in {scan.kind}" if scan and scan.state == "running" else ""
+        for device, group in status.groups_of_leaves().items():
+            if (whole := topology.whole(device)) is not None:
+                found.setdefault(whole.name, []).append((f"pool {name} {group}", doing))
+    for part, signature in topology.signatures.items():
+        whole = topology.whole(part)
+        if signature.kind == ZFS and signature.group not in known and whole is not None:
+            found.setdefault(whole.name, []).append((f"pool {signature.group}", ""))
     return found
 
 

@@ -140,6 +140,19 @@ class PoolStatus:
         sentence = _DATA_ERRORS.match(self.errors_text)
         return None if sentence is None else int(sentence[1])
 
+    def groups_of_leaves(self) -> dict[str, str]:
+        """Return by device the top-level vdev whose loss is that of the pool: of no log or cache.
+
+        Names of groups within groups ('spare-0') may repeat; rows are in the order of the tree.
+        """
+        found: dict[str, str] = {}
+        top = ""
+        for device in self.devices:
+            top = device.name if device.parent == self.name else top
+            if not device.group and device.role in VITAL:
+                found[device.name] = top
+        return found
+
     def leaves(self) -> list[VirtualDevice]:
         """Return the devices, without groups."""
         return [device for device in self.devices if not device.group]

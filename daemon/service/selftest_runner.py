@@ -326,7 +326,9 @@ class SelfTestRunner:
             return
         arrays = self._engine.last.md or {}
         known = topology if topology is not None else Topology({})
-        self._candidates = selftest_schedule.candidates(disks, known, arrays, self._busy(now))
+        pools = self._engine.last.zfs_vdevs
+        busy = self._busy(now)
+        self._candidates = selftest_schedule.candidates(disks, known, arrays, busy, pools)
         self._due = []
         realtime = self._realtime(now)
         if not self._restored or not self.groups or realtime < PLAUSIBLE_SECONDS:

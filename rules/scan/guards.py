@@ -128,7 +128,9 @@ def scan_disks(
         for a in firing
         if faults.meaning(a.name).fault is Fault.SLOW
     }
-    candidates = selftest_schedule.candidates(disks, last.block, last.md or {}, None)
+    candidates = selftest_schedule.candidates(
+        disks, last.block, last.md or {}, None, last.zfs_vdevs
+    )
     known = {each.disk: each for each in candidates}
     found = []
     for disk in disks.by_key.values():

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Md, Topology
+from iowarden.collectors.block.udev import BlockSignature
+from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.md.mdstat import MdArray
 from iowarden.collectors.smart.drive import (
     AccessMethod,
@@ -27,6 +29,7 @@ from iowarden.collectors.smart.drive import (
     ReadStatus,
     SelfTest,
 )
+from iowarden.collectors.zfs.vdevs import PoolDevices, parse_pool
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import IncidentMember
@@ -455,7 +458,7 @@ RESYNC = MdArray("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None,
 def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None:
     """Members of an array and a RAID controller, asleep, being tested, hanging; none virtual."""
     busy = {"sda": 0.2, "sdd": 0.7}
-    found = {c.disk: c for c in selftest_schedule.candidates(DISKS, TOPOLOGY, {}, busy)}
+    found = {c.disk: c for c in selftest_schedule.candidates(DISKS, TOPOLOGY, {}, busy, None)}
     assert {"array md0"} <= found["A"].shares == found["B"].shares
     assert found["C"].shares == frozenset()
     assert found["D"].shares == {"controller host2"}
@@ -475,14 +478,87 @@ def test_an_array_that_is_synchronised_is_left_alone() -> None:
     """Also for a user, with the reason; one that is idle or frozen is no obstacle."""
     for action, against in (("resync", "md0 is in resync"), ("idle", ""), ("frozen", "")):
         arrays = {"md0": replace(RESYNC, sync_action=action)}
-        found = selftest_schedule.candidates(DISKS, TOPOLOGY, arrays, {})
+        found = selftest_schedule.candidates(DISKS, TOPOLOGY, arrays, {}, None)
         assert found[0].against == against
         assert selftest_schedule.blocked_by(found[0], found, {}) == against
 
 
+POOL = """\
+  pool: tank
+ state: ONLINE
+  scan: {scan}
+config:
+
+\tNAME            STATE     READ WRITE CKSUM  SLOW
+\ttank            ONLINE       0     0     0     -
+\t  mirror-0      ONLINE       0     0     0     -
+\t    /dev/sda1   ONLINE       0     0     0     0
+\t    spare-1     ONLINE       0     0     0     -
+\t      /dev/sdb1 ONLINE       0     0     0     0
+\t      /dev/sdd1 ONLINE       0     0     0     0
+\t  mirror-1      ONLINE       0     0     0     -
+\t    /dev/sdc1   ONLINE       0     0     0     0
+\t    /dev/sde1   ONLINE       0     0     0     0
+cache
+\t  /dev/sdf1     ONLINE       0     0     0     0
+
+errors: No known data errors
+"""
+IN_POOL = {name: device(name, partitions=(f"{name}1",)) for name in map("sd{}".format, "abcdef")}
+LABELS = {f"{name}1": BlockSignature("zfs_member", "tank") for name in IN_POOL}
+
+
+def shares(pools: dict[str, PoolDevices]) -> list[set[str]]:
+    """Return with what each of six disks of a pool must not be tested together."""
+    disks = Disks({name: disk(name, name) for name in IN_POOL})
+    topology = Topology(IN_POOL, tuple(IN_POOL), signatures=LABELS)
+    found = selftest_schedule.candidates(disks, topology, {}, {}, pools)
+    return [set(each.shares) for each in found]
+
+
+def test_disks_of_one_vdev_are_never_tested_together_and_those_of_two_are() -> None:
+    """Each mirror may lose one; the disk and its spare are in the same one; a cache is in none."""
+    pools = {"tank": PoolDevices(parse_pool("tank", POOL.format(scan="none requested")))}
+    first, second = {"pool tank mirror-0"}, {"pool tank mirror-1"}
+    assert shares(pools) == [first, first, second, first, second, set()]
+
+
+def test_disks_of_a_pool_whose_vdevs_are_not_known_are_tested_one_at_a_time() -> None:
+    """'zpool status' hangs: which of them are in one vdev cannot be told."""
+    assert shares({"tank": PoolDevices(reason="it hangs")}) == [{"pool tank"}] * 6
+
+
+def test_members_of_a_btrfs_of_several_devices_are_tested_one_at_a_time() -> None:
+    """sdc is one of its own."""
+    disks = Disks({name: disk(name, name) for name in ("sda", "sdb", "sdc")})
+    pair = FileSystem("uuid-1", ("sda1", "sdb1"), 2)
+    systems = {"sda1": pair, "sdb1": pair, "sdc1": FileSystem("uuid-2", ("sdc1",), 1)}
+    topology = Topology(IN_POOL, tuple(IN_POOL), btrfs=systems)
+    found = selftest_schedule.candidates(disks, topology, {}, {}, None)
+    assert [set(each.shares) for each in found] == [{"btrfs uuid-1"}, {"btrfs uuid-1"}, set()]
+
+
+@pytest.mark.parametrize(
+    ("scan", "against"),
+    [
+        ("resilver in progress since Sun Nov 29 03:12:20 2026", "pool tank is in resilver"),
+        ("scrub in progress since Sun Nov 29 03:12:20 2026", "pool tank is in scrub"),
+        ("scrub paused since Sun Nov 29 03:12:20 2026", ""),
+        ("resilvered 1G in 00:11:04 with 0 errors on Mon Nov 23 03:12:20 2026", ""),
+    ],
+)
+def test_a_pool_that_resilvers_is_left_alone(scan: str, against: str) -> None:
+    """As an array is that synchronizes."""
+    pools = {"tank": PoolDevices(parse_pool("tank", POOL.format(scan=scan)))}
+    disks = Disks({"sda": disk("sda", "sda")})
+    topology = Topology(IN_POOL, tuple(IN_POOL), signatures=LABELS)
+    (found,) = selftest_schedule.candidates(disks, topology, {}, {}, pools)
+    assert found.against == against
+
+
 def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:
     """Right after the start."""
-    (first, *_) = selftest_schedule.candidates(DISKS, TOPOLOGY, {}, None)
+    (first, *_) = selftest_schedule.candidates(DISKS, TOPOLOGY, {}, None, None)
     assert first.against == "its load is not known yet"
 
 
