@@ -13,7 +13,7 @@ class WaitingLine:
     """
 
     device: str = ""
-    """Or the server of a network mount; '' if not known."""
+    """Or the server of a network mount, or 'pool tank' of ZFS; '' if not known."""
     program: str = ""
     unit: str = ""
     pid: int = 0
@@ -30,8 +30,9 @@ class WaitingLine:
     waits_now: bool = False
     """False: between two freezes of a series that is open."""
     cause: str = ""
-    """'discarding', 'hang', 'slow', 'neighbour', 'server', 'slow server', 'suspended', 'frozen',
-    'own limit', 'own memory limit', 'at its limit', 'swap storm', 'backlog', 'journal', 'memory',
+    """'discarding', 'connection', 'hang', 'stuck requests', 'at its limit', 'slow', 'neighbour',
+    'server', 'slow server', 'suspended', 'not passed on', 'frozen', 'own limit',
+    'own memory limit', 'swap storm', 'backlog', 'synchronizing', 'pool sync', 'journal', 'memory',
     'lock', 'unknown'.
     """
     because: str = ""

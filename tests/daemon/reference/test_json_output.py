@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +14,12 @@ from support.program import Feed, Played, recorded, run, with_hung_disk
 
 from iowarden.daemon.cli.main import full_parser
 from iowarden.daemon.reference import json_output
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+PAGE = Path(__file__).parents[3] / "packaging/doc/json.md"
 ASKED = {
     "incident show": ["incident", "show", "INCIDENT"],
     "disk show": ["disk", "show", "sda"],
@@ -53,6 +55,13 @@ DOCUMENTED = {*json_output.DOCUMENTS, *json_output.OTHERS, *json_output.EXAMPLES
 def test_every_command_with_json_is_documented() -> None:
     """And no other is."""
     assert set(with_json(full_parser())) == DOCUMENTED
+
+
+def test_the_page_has_every_cause_of_a_freeze_in_their_order() -> None:
+    """Who reads the document by a program compares them all."""
+    lines = PAGE.read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith("| `cause` | text | 'd"))
+    assert re.findall("'(.+?)'", row) == [cause.value for cause in FreezeCause]
 
 
 def wrong(value: dict[str, Any], cls: type, place: str) -> Iterator[str]:
