@@ -376,9 +376,13 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "BTRFS btrfs parent": kernel_btrfs.ROWS,
     # OpenZFS, module/zfs/zio.c (zio_suspend), mmp.c (mmp_thread): from 2.2 on the second is alone.
-    "WARNING": (
+    # 'SPLError' to 0.6.3: its module/spl/spl-err.c, vcmn_err.
+    "WARNING SPLError": (
         (
-            r"WARNING: Pool '(?P<place>[^']{1,255})' .*has been suspended",
+            (
+                r"(?:SPLError: \d+:\d+:\([\w.:-]+\(\)\) )?WARNING: Pool '(?P<place>[^']{1,255})'"
+                r" .*has been suspended"
+            ),
             "pool_suspended",
         ),
         (

@@ -457,6 +457,10 @@ EXAMPLES = {
     ),
     "pool_suspended": (
         (
+            "SPLError: 3525:0:(spl-err.c:67:vcmn_err()) WARNING: Pool 'tank' has encountered an"
+            " uncorrectable I/O failure and has been suspended."
+        ),
+        (
             "<4>WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been"
             " suspended."
         ),
