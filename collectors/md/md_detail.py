@@ -27,6 +27,7 @@ _HEADER = lazy_pattern(r"(/dev/\S.*):\s*")
 _TABLE = lazy_pattern(r"\s*Number\s+Major\s+Minor\s+RaidDevice\b.*")
 _ROW = lazy_pattern(r"\s*(?:-|\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+(-|\d{1,9})(?!\S)", re.ASCII)
 """Then the states, and the device's path."""
+_CUT_ROW = lazy_pattern(r"\s*(?:-|\d{1,9})(?:\s+\d{1,9}){0,2}", re.ASCII)
 _PATH = lazy_pattern(r"(?<!\S)/(?=\S)")
 _PERCENT = lazy_pattern(r"(\d{1,3})% complete")
 _STATUS = lazy_pattern(r"(\w+) Status")
@@ -126,6 +127,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
     complaints: list[str] = []
     arrays: list[tuple[str, dict[str, str], list[DetailRow]]] = []
     in_table = False
+    last = text.rstrip().count("\n") + 1
     for number, whole in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         line = whole.rstrip()
         if not line.strip():
@@ -139,6 +141,9 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
             complaints.append(line.strip())
         elif _TABLE.fullmatch(line):
             in_table = True
+        elif contradictions is not None and number == last and _CUT_ROW.fullmatch(line):
+            name = arrays[-1][0]
+            contradictions.append(f"'mdadm --detail': {name}: line {number}{TRUNCATED}")
         elif in_table:
             arrays[-1][2].append(_slot(number, line))
         elif (pair := _pair(line)) is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 IS_EXAMINE = lazy_pattern(
-    r"^[ \t]*(?:(?:MBR )?Magic|Array State|Array Slot|Device Role|Avail Dev Size|Preferred Minor)"
+    r"^[ \t]*(?:(?:MBR )?Magic|Array State|Array Slot|Device Role|Avail Dev Size)"
     r"[ \t]+: "
     r"|^this[ \t]+\d",
     re.MULTILINE | re.ASCII,

@@ -248,3 +248,23 @@ def test_a_table_that_was_left_out_is_no_fault_of_the_array() -> None:
     """A resync is running; that there are no rows is only not parsed."""
     told = read(DETAIL.format(state="resyncing", status="Resync Status"))
     assert (told.status, len(told.unparsed), told.unparsed[0].fault) == (2, 1, False)
+
+
+def test_a_table_that_is_cut_within_a_row() -> None:
+    """What a web page kept of a paste: the array is judged, and the row is not parsed."""
+    whole = DETAIL.format(state="resyncing", status="Resync Status") + ROWS
+    for cut in ("       1       8", "       1       8      113", "       1"):
+        told = read(whole[: whole.rindex("       1       8")] + cut)
+        assert (told.status, [each.severity for each in told.alerts]) == (2, ["info"])
+        assert all("truncated" in each.reason for each in told.unparsed)
+
+
+def test_a_detail_of_metadata_0_90_is_no_superblock() -> None:
+    """It has a preferred minor number, as 'mdadm --examine' has."""
+    text = DETAIL.format(state="degraded", status="Rebuild Status").replace(
+        "ices : 2", "ices : 3", 1
+    )
+    told = read(text.replace("             State", "   Preferred Minor : 3\n             State"))
+    assert told.outputs == ("mdadm --detail",)
+    assert [each.alert for each in told.alerts if each.severity == "critical"] == []
+    assert "MdDegraded" in {each.alert for each in told.alerts}
