@@ -266,6 +266,19 @@ the lock has no function of the file system.
 """
 
 
+_MAPS = (
+    # arch/*/mm/fault.c, mm/memory.c: a page fault, of 6.5 on through the second
+    *("do_user_addr_fault", "lock_mm_and_find_vma", "__do_page_fault", "do_page_fault"),
+    *("vm_mmap_pgoff", "__vm_munmap", "ksys_mmap_pgoff"),  # mm/{util,mmap}.c, like the next
+    *("do_brk", "__do_sys_brk", "__x64_sys_brk", "__do_sys_mremap", "__x64_sys_mremap"),
+    *("do_mprotect_pkey", "do_madvise", "__do_sys_madvise"),  # mm/{mprotect,madvise}.c
+    *("__access_remote_vm", "access_remote_vm"),  # mm/memory.c: ps reads a command line
+    "m_start",  # fs/proc/task_mmu.c: maps, smaps
+)
+"""Functions that take the lock of a process' memory map (mmap_lock, before 5.8 mmap_sem)."""
+_OF_PROCESS = re.compile(r"/proc/([0-9]{1,10})/")
+
+
 def purpose(task: BlockedTask) -> Purpose:
     """Return what a blocked task waits for.
 
@@ -295,13 +308,31 @@ def waits_for_lock(task: BlockedTask) -> bool:
     return innermost.startswith(_LOCKS) or _any_starts(task.stack[:3], _LOCKS)
 
 
+def mapped_process(task: BlockedTask) -> int | None:
+    """Return the process for whose memory map a task waits, None: it waits for another thing.
+
+    A thread that holds the lock in a page fault reads from the disk meanwhile, and its other
+    threads cannot fault, map or unmap; nor does 'ps' get any further, which reads its command line.
+    """
+    taker = _taker(tuple(_functions(task.wait_channel, task.stack)))
+    if not taker.startswith(_MAPS):
+        return None
+    other = _OF_PROCESS.match(task.file)
+    return int(other[1]) if other is not None else task.process or task.pid
+
+
 def _is_path_locked(functions: tuple[str, ...]) -> bool:
     """Whether a task waits for the lock of a directory or file, whatever its file system.
 
     What takes another lock within the same call (kernfs, a driver) is innermost: none of these.
     """
+    return _taker(functions).startswith(_PATHS)
+
+
+def _taker(functions: tuple[str, ...]) -> str:
+    """Return the function that takes the lock for which a task waits, '' if it waits for none."""
     taker = next((name for name in functions if not name.startswith(_LOCKS)), "")
-    return functions[:1] != (taker,) and taker.startswith(_PATHS)
+    return "" if functions[:1] == (taker,) else taker
 
 
 def waits_for_server(task: BlockedTask) -> bool:

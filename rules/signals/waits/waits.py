@@ -12,7 +12,13 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.storage_call import Purpose, purpose, waits_in
+from iowarden.rules.signals.storage_call import (
+    Purpose,
+    mapped_process,
+    purpose,
+    waits_for_lock,
+    waits_in,
+)
 from iowarden.rules.signals.waits.same_call import Continuity, continuity, is_another_call
 
 if TYPE_CHECKING:
@@ -114,7 +120,24 @@ def next_polls(
         for key, wait in polls.waits.items()
         if key not in waits or waits[key].first_seconds != wait.first_seconds
     )
-    return Polls(waits, now), ended
+    return Polls(_with_lock_waiters(waits), now), ended
+
+
+def _with_lock_waiters(waits: Mapping[Key, Wait]) -> Mapping[Key, Wait]:
+    """Return the waits; who waits for a memory map whose holder waits for storage does as well."""
+    holders = {
+        wait.task.process or wait.task.pid
+        for wait in waits.values()
+        if wait.purpose is Purpose.STORAGE and not waits_for_lock(wait.task)
+    }
+    if not holders:
+        return waits
+    return {
+        key: replace(wait, purpose=Purpose.STORAGE)
+        if wait.purpose is Purpose.ELSEWHERE and mapped_process(wait.task) in holders
+        else wait
+        for key, wait in waits.items()
+    }
 
 
 def _next_wait(
