@@ -18,7 +18,10 @@ FORMATTERS = {"collectors/quantity.py", "rules/rulefile/humanize.py"}
 UNIT = re.compile(r"\s?(?:[kKMGTPE]i?B|B|[mµun]?s|min|m|h|d|%)(?![\w%])(?!\s?UTC)")
 """A unit behind a number: size, time, ratio."""
 
-FORMATTED = re.compile(r":[^{}:]*[fg%]\}")
+TIME = re.compile(r"\s(?:ms|s|min|h)(?![\w:%])(?!\s?UTC)")
+"""A unit of time behind a value that is shown as it is: '1208 s' of a kernel line."""
+
+FORMATTED = re.compile(r":[^{}:]*[fg%]\}|\} (?:ms|s|min|h)\b")
 """What a file has that formats a number at all: the others need not be parsed."""
 
 FORMATS = re.compile(
@@ -67,14 +70,18 @@ def formats(tree: ast.AST) -> list[int]:
         if not isinstance(node, ast.JoinedStr):
             continue
         for value, after in zip(node.values, [*node.values[1:], None], strict=True):
-            if not isinstance(value, ast.FormattedValue) or value.format_spec is None:
+            if not isinstance(value, ast.FormattedValue):
+                continue
+            text = after.value if isinstance(after, ast.Constant) else ""
+            if value.format_spec is None:
+                if not isinstance(value.value, ast.Call) and TIME.match(str(text)):
+                    lines.append(node.lineno)
                 continue
             spec = "".join(
                 part.value
                 for part in ast.walk(value.format_spec)
                 if isinstance(part, ast.Constant) and isinstance(part.value, str)
             )
-            text = after.value if isinstance(after, ast.Constant) else ""
             if spec.endswith("%") or (spec[-1:] in "fg" and UNIT.match(str(text))):
                 lines.append(node.lineno)
     return lines
@@ -86,9 +93,10 @@ ALLOWED = {
     "daemon/cli/recording_commands.py": "a value for the command line",
     "daemon/cli/trace_command.py": "a value for the command line",
     "daemon/config/keys.py": "a value for the configuration",
+    "daemon/page/drive.py": "hours are the drive's own unit of power-on time",
     "daemon/page/index.py": "hours are the drive's own unit of power-on time",
-    "daemon/reference/alerts.py": "a value of a rule file",
     "daemon/terminal/times.py": "a time beyond the calendar",
+    "daemon/views/disk_answers.py": "hours are the drive's own unit of power-on time",
     "rules/manual/manual.py": "a value for the configuration",
 }
 

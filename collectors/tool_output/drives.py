@@ -20,6 +20,7 @@ from iowarden.collectors.parsed_text import (
     Tool,
     UnparsedLine,
 )
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal, smartctl_text
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
@@ -348,7 +349,7 @@ def _of_errors(errors: Sequence[AtaError], drive: Drive) -> Iterator[Finding]:
 def _when(error: AtaError, age_hours: int | None) -> str:
     if age_hours is None:
         return f"at hour {error.hours}; how long ago is not in the text ('-A')"
-    return f"at hour {error.hours}, {age_hours} h ago"
+    return f"at hour {error.hours}, {duration(3600.0 * age_hours)} ago"
 
 
 RECENT_HOURS = 168

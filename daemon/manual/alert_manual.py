@@ -186,6 +186,8 @@ def _rule(each: Manual) -> Iterator[str]:
     yield f"{each.severity}: {', '.join(_facts(each))}"
     for threshold in each.thresholds:
         yield f"  threshold: {threshold}"
+    for exception in each.exceptions:
+        yield f"  not if: {exception}"
     yield from (f"    {line}" for line in each.expression.splitlines())
     for name, expression in each.recorded:
         yield f"  {name} is recorded from:"

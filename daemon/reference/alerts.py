@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.quantity import duration
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.reference.markdown import code, literal, literals, page, table
@@ -29,10 +30,11 @@ shows the same with the thresholds, the state and the values of the host it runs
 Critical alerts, and those for which programs are blocked, are mailed at once; warnings after 60 s,
 together with others; notice and info are listed in the weekly digest and never mailed alone
 ([when mails come](events-and-incidents.md#when-mails-come)).
-"For" is how long the expression must hold before the alert fires, "keep firing" how long it fires
-after that. "Change" is a line below `overrides:` of the configuration, which as it is here changes
-nothing ([change a shipped rule](rules.md#change-a-shipped-rule)). `iowarden rules list` shows the
-rules that are in force on a host."""
+"For" is how long the expression must hold before the alert fires, "keep firing for" how long it
+fires after that; "not if" are limits by which it does not fire. "Change" is a line below
+`overrides:` of the configuration, which as it is here changes nothing
+([change a shipped rule](rules.md#change-a-shipped-rule)). `iowarden rules list` shows the rules
+that are in force on a host."""
 _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule; its class is the name of the alert. Classes without a
@@ -50,7 +52,6 @@ _INDEX_EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule. Some controllers send a severity of their own."""
 _RECORDED = "Other rules use these; they are on `iowarden query`, not on `/metrics`."
-_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def text() -> str:
@@ -174,12 +175,15 @@ def _shared(texts: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def _facts(each: Manual) -> str:
-    interval = f"evaluated every {span(each.interval_seconds)}" if each.interval_seconds else ""
+    interval = f"evaluated every {duration(each.interval_seconds)}" if each.interval_seconds else ""
     facts = [
-        f"for {span(each.for_seconds)}" if each.for_seconds else "",
-        f"keep firing {span(each.keep_firing_for_seconds)}" if each.keep_firing_for_seconds else "",
+        f"for {duration(each.for_seconds)}" if each.for_seconds else "",
+        f"keep firing for {duration(each.keep_firing_for_seconds)}"
+        if each.keep_firing_for_seconds
+        else "",
         interval,
         f"threshold {literals(each.thresholds)}" if each.thresholds else "",
+        f"not if {literals(each.exceptions)}" if each.exceptions else "",
         f"change: {literal(each.override)}",
         f"source: {each.source}",
     ]
@@ -207,13 +211,3 @@ def _events() -> Iterator[str]:
 
 def _label(rule: Rule, name: str) -> str:
     return next((template.text for own, template in rule.labels if own == name), "")
-
-
-def span(seconds: float) -> str:
-    """Return a time as rule files write it: '90s', '1h30m'."""
-    parts, rest = [], round(seconds)
-    for unit, length in _UNITS:
-        count, rest = divmod(rest, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or f"{seconds:g}s"

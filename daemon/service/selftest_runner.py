@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.collectors.smart.selftest import Reply, SelfTestOutcome
@@ -422,7 +423,7 @@ class SelfTestRunner:
         by = f", requested by {run.who}" if run.who else ""
         match run.outcome:
             case SelfTestState.RUNNING:
-                lasts = f", takes about {run.minutes} min" if run.minutes else ""
+                lasts = f", takes about {duration(60.0 * run.minutes)}" if run.minutes else ""
                 text = f"{name} started{lasts}{by}"
             case SelfTestState.REFUSED:
                 text = f"{name} refused: {run.text}; {selftest_schedule.INSTEAD}"

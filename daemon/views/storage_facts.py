@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control.storage_document import StorageNode
 from iowarden.daemon.views import answers
@@ -154,8 +155,7 @@ class StorageFacts:
                 continue
             if status.good_seconds is None:
                 return f"{name} not read yet"
-            minutes = int((self.known.now - status.good_seconds) // 60)
-            return f"{name}: last read {minutes} min ago"
+            return f"{name}: last read {duration(self.known.now - status.good_seconds)} ago"
         return ""
 
 

@@ -15,6 +15,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import duration
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -62,7 +64,7 @@ def summary(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     name, pid, seconds = found["name"], found["pid"], found["seconds"]
-    return f"{name} (pid {pid}) blocked for over {seconds} s", pid
+    return f"{name} (pid {pid}) blocked for over {duration(float(seconds))}", pid
 
 
 def named(alerts: Iterable[Alert], tasks: BlockedTasks | None) -> list[Alert]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
 from iowarden.collectors.near import did_you_mean, near
+from iowarden.collectors.quantity import duration
 from iowarden.rules.incidents import due
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time
@@ -254,7 +255,7 @@ def add(
             " name an alert or a device"
         )
     if not 1.0 <= for_seconds <= LONGEST_SECONDS:  # NaN is neither
-        raise ValueError(f"a silence lasts 1 second to 365 days, not {for_seconds / 86_400:g} days")
+        raise ValueError(f"a silence lasts 1 second to 365 days, not {duration(for_seconds)}")
     added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
     readable = (*(s for s in state.silences if s.expired_seconds is None), added)
     patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)

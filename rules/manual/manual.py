@@ -17,7 +17,7 @@ from iowarden.rules.manual.example import SERIAL, Example
 from iowarden.rules.manual.example_machine import ExampleFault, facts
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.rulefile.overrides import adjustable, comparisons, severity
+from iowarden.rules.rulefile.overrides import adjustable, comparisons, exceptions, severity
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.severity import Severity
@@ -59,7 +59,9 @@ class Manual:
     recorded: tuple[tuple[str, str], ...] = ()
     """Series in it that other rules record, with their expressions."""
     thresholds: tuple[str, ...] = ()
-    """Comparisons with a number or another metric, also of what it is recorded from: 'M > 0.8'."""
+    """Comparisons with a number or another metric, also of what it is recorded from: 'M > 80 %'."""
+    exceptions: tuple[str, ...] = ()
+    """Such comparisons by which it does not fire."""
     adjustable: tuple[tuple[str, str], ...] = ()
     """Metrics whose threshold the configuration can change, with its number now."""
     series: tuple[str, ...] = ()
@@ -84,9 +86,10 @@ class Manual:
         if self.event_severity:
             return f"{self.alert}: {{severity: {self.event_severity}}}"
         name = f"{self.alert}/{self.severity}"
-        if self.adjustable:
-            metric, number = self.adjustable[0]
-            return f"{name}: {{threshold: {{{metric}: {number}}}}}"
+        limits = f" {' '.join(self.thresholds)} "
+        for metric, number in self.adjustable:
+            if f" {metric} " in limits:
+                return f"{name}: {{threshold: {{{metric}: {number}}}}}"
         return f"{name}: {{for: {self.for_seconds:g}s}}"
 
 
@@ -130,6 +133,7 @@ def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual
         expression=rule.expression.text.strip(),
         recorded=tuple(own.items()),
         thresholds=tuple(dict.fromkeys(x for each in expressions for x in comparisons(each))),
+        exceptions=tuple(dict.fromkeys(x for each in expressions for x in exceptions(each))),
         adjustable=tuple(adjustable(rule.expression.text)),
         series=tuple(dict.fromkeys(x for each in expressions for x in _series(each))),
         for_seconds=rule.for_seconds,

@@ -13,7 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.promql.ast import Binary, Call, Negation, Number, Selector, children
+from iowarden.collectors.quantity import quantity
+from iowarden.rules.promql.ast import (
+    Aggregation,
+    Binary,
+    Call,
+    Negation,
+    Number,
+    Selector,
+    children,
+)
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Node
 
 AnyRule = Rule | RecordingRule
+_SAME_UNIT = frozenset({"avg", "max", "min", "sum", "last", "quantile", "increase", "abs"})
+"""Functions and aggregations whose value has the unit of their argument."""
 _STATES = frozenset({"==", "!="})
 """Comparisons with a state, which is no limit that a person may want to move."""
 _MENTION = re.compile(r'(alertname="([^"]*)",\s*severity=")([^"]*)')
@@ -239,6 +250,8 @@ class _Limit:
     """The comparison."""
     operator: str
     metrics: frozenset[str]
+    is_exception: bool = False
+    """The alert does not fire where it holds: behind 'unless'."""
 
 
 def thresholds(text: str) -> list[str]:
@@ -249,10 +262,11 @@ def thresholds(text: str) -> list[str]:
 def adjustable(text: str) -> list[tuple[str, str]]:
     """Return the metrics whose limit an override of 'threshold' can change, with its number now.
 
-    Not the ones that are compared with a state, or with several numbers.
+    Not the ones that are compared with a state, or with several numbers. First those that it fires
+    by, then those by which it does not.
     """
     numbers: dict[str, set[str]] = {}
-    for limit in _limits(parse(text), text):
+    for limit in sorted(_limits(parse(text), text), key=lambda limit: limit.is_exception):
         for metric in sorted(limit.metrics):
             number = "" if limit.operator in _STATES else text[limit.begin : limit.end]
             numbers.setdefault(metric, set()).add(number)
@@ -261,18 +275,57 @@ def adjustable(text: str) -> list[tuple[str, str]]:
 
 
 def comparisons(text: str) -> list[str]:
-    """Return the limits of an expression, each once: 'METRIC > 0.8', 'METRIC >= OTHER_METRIC'.
+    """Return the limits by which an expression holds, each once: 'METRIC > 80 %', 'METRIC > OTHER'.
 
     A comparison with a state (==, !=) is none.
     """
-    return list(dict.fromkeys(_comparisons(parse(text))))
+    found = _comparisons(parse(text))
+    return list(dict.fromkeys(limit for limit, is_exception in found if not is_exception))
 
 
-def _comparisons(node: Node) -> Iterator[str]:
+def exceptions(text: str) -> list[str]:
+    """Return the limits by which an expression does not hold: those behind 'unless'."""
+    return list(
+        dict.fromkeys(limit for limit, is_exception in _comparisons(parse(text)) if is_exception)
+    )
+
+
+def _comparisons(node: Node, *, is_exception: bool = False) -> Iterator[tuple[str, bool]]:
     if isinstance(node, Binary) and node.operator in COMPARISONS - _STATES:
-        yield f"{_notation(node.left)} {node.operator} {_notation(node.right)}"
+        left, right = _with_unit(node.left, node.right), _with_unit(node.right, node.left)
+        yield f"{left} {node.operator} {right}", is_exception
     for child in children(node):
-        yield from _comparisons(child)
+        yield from _comparisons(child, is_exception=is_exception or _excludes(node, child))
+
+
+def _excludes(node: Node, child: Node) -> bool:
+    return isinstance(node, Binary) and node.operator == "unless" and child is node.right
+
+
+def _with_unit(node: Node, other: Node) -> str:
+    """Return a side of a comparison; a number in the unit of the metric on the other side."""
+    number = node.operand if isinstance(node, Negation) else node
+    metric = _measured(other)
+    if not metric or not isinstance(number, Number):
+        return _notation(node)
+    return quantity(metric, -number.value if isinstance(node, Negation) else number.value)
+
+
+def _measured(node: Node) -> str:
+    """Return the metric whose unit an expression has; '' if that is not known."""
+    match node:
+        case Selector():
+            return node.name
+        case Binary() if node.operator in COMPARISONS | SET_OPERATORS:
+            return _measured(node.left)
+        case Binary() if _is_sum(node) and _measured(node.right):
+            metric = _measured(node.left)
+            return "" if metric.endswith("_timestamp_seconds") else metric
+        case Aggregation() if node.operator in _SAME_UNIT:
+            return _measured(node.expression)
+        case Call() if node.function.removesuffix("_over_time") in _SAME_UNIT:
+            return _measured(node.arguments[-1])
+    return ""
 
 
 def _notation(node: Node) -> str:
@@ -348,7 +401,8 @@ def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
                 break
     if deep:
         for child in children(node):
-            yield from _limits(child, text)
+            for limit in _limits(child, text):
+                yield replace(limit, is_exception=limit.is_exception or _excludes(node, child))
 
 
 def _number(node: Node, text: str) -> tuple[int, int, float] | None:

@@ -290,7 +290,7 @@ def test_a_hung_task_of_iowarden_is_reported_as_its_own_and_is_no_alarm() -> Non
     severities = {alert.name: alert.severity for alert in pipeline.alerts(START)}
     assert severities == {"hung_task": Severity.CRITICAL}
     below, _ = pipeline.log_and_store({}, StorageGraph(), START)
-    assert below.alert.summary == "iowarden itself: smartctl (pid 4711) blocked for over 120 s"
+    assert below.alert.summary == "iowarden itself: smartctl (pid 4711) blocked for over 2 min"
 
 
 def test_alerts_of_events_are_made_once_until_one_of_them_is_over() -> None:

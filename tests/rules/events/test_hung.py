@@ -30,7 +30,7 @@ def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> Block
     return BlockedTask(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
 
 
-LINE = alert(hung.EVENT, "postgres (pid 4711) blocked for over 120 s", "4711")
+LINE = alert(hung.EVENT, "postgres (pid 4711) blocked for over 2 min", "4711")
 COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minutes")
 
 
@@ -39,11 +39,11 @@ COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minut
     [
         (
             "INFO: task postgres:4711 blocked for more than 120 seconds.",
-            "postgres (pid 4711) blocked for over 120 s",
+            "postgres (pid 4711) blocked for over 2 min",
         ),
         (
             "INFO: task kworker/u8:3:88 blocked in I/O wait for more than 241 seconds.",
-            "kworker/u8:3 (pid 88) blocked for over 241 s",
+            "kworker/u8:3 (pid 88) blocked for over 4 min 1 s",
         ),
         (
             "INFO: task tar: x:9 blocked for more than 30 seconds.",

@@ -14,7 +14,7 @@ from iowarden.rules.advice import advice
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.manual import manual
 from iowarden.rules.manual.example import Example
-from iowarden.rules.rulefile.overrides import adjustable, apply, comparisons
+from iowarden.rules.rulefile.overrides import adjustable, apply, comparisons, exceptions, thresholds
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ def test_the_thresholds_of_a_recorded_series_are_those_of_its_expression() -> No
         assert [name for name, _ in each.recorded] == names, each.alert
         for name in names:
             assert set(comparisons(RECORDED[name])) <= set(each.thresholds), each.alert
+            assert set(exceptions(RECORDED[name])) <= set(each.exceptions), each.alert
     stall = next(each for each in users if each.alert == "WriteStall")
-    assert "iowarden_writeback_drain_seconds >= 120" in stall.thresholds
+    assert "iowarden_writeback_drain_seconds >= 2 min" in stall.thresholds
     assert "iowarden_writeback_drain_seconds" in stall.series
 
 
@@ -123,7 +124,7 @@ groups:
 """
     (found,) = manual.of_rules(parse_rule_file(text, "mine.yaml"), "Mine")
     assert found.recorded == (("a:b", "c:d > 1"), ("c:d", "a:b unless x > 2"))
-    assert found.thresholds == ("c:d > 1", "x > 2")
+    assert (found.thresholds, found.exceptions) == (("c:d > 1",), ("x > 2",))
 
 
 def test_a_text_for_a_severity_does_not_contradict_it() -> None:
@@ -163,7 +164,7 @@ def test_each_change_of_an_event_that_is_shown_is_accepted() -> None:
 
 def _numbers(rule: Rule) -> list[float]:
     return [
-        float(each.split()[-1]) for each in comparisons(rule.expression.text) if each[-1].isdigit()
+        float(each.split()[-1]) for each in thresholds(rule.expression.text) if each[-1].isdigit()
     ]
 
 
@@ -171,10 +172,42 @@ def test_a_limit_is_what_a_person_may_move() -> None:
     """Not a state; not a metric that is compared with two numbers; with its factor."""
     text = "a == 1 and b > 2 unless (c >= 5 or c >= 9) and d > 1.5 * e"
     assert adjustable(text) == [("b", "2")]
-    assert comparisons(text) == ["b > 2", "c >= 5", "c >= 9", "d > 1.5 * e"]
+    assert comparisons(text) == ["b > 2", "d > 1.5 * e"]
+    assert exceptions(text) == ["c >= 5", "c >= 9"]
     assert comparisons("(x_timestamp_seconds - time()) / 86400 < 365") == [
         "(x_timestamp_seconds - time()) / 86400 < 365"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("free_bytes >= 1e11", "free_bytes >= 93.1 GiB"),
+        ("avg_over_time(used_ratio[5m]) > 0.9", "used_ratio > 90 %"),
+        ("max by (device) (wait_seconds) > 2592000", "wait_seconds > 30 d"),
+        ("age_seconds - usual_seconds >= 900", "age_seconds - usual_seconds >= 15 min"),
+        ("1e9 < free_bytes", "954 MiB < free_bytes"),
+        ("read_bytes_per_second > -1024", "read_bytes_per_second > -1 KiB/s"),
+        ("rate(read_bytes_total[5m]) > 1000", "read_bytes_total > 1000"),
+        ("a_bytes / b_bytes > 0.9", "a_bytes / b_bytes > 0.9"),
+        ("time() - x_timestamp_seconds > 300", "time() - x_timestamp_seconds > 300"),
+        ("temperature_celsius >= 60", "temperature_celsius >= 60"),
+    ],
+)
+def test_a_limit_has_the_unit_of_what_it_limits(text: str, expected: str) -> None:
+    """As in a mail; a number whose unit is not that of a metric is shown as it is written."""
+    assert comparisons(text) == [expected]
+
+
+def test_what_keeps_an_alert_from_firing_is_not_its_threshold() -> None:
+    """The line that changes it names the limit by which it fires, or its time."""
+    full = next(e for e in OF_RULES if (e.alert, e.severity) == ("ZfsPoolFull", "warning"))
+    assert "iowarden_zfs_pool_free_bytes >= 93.1 GiB" in full.exceptions
+    assert [each for each in full.thresholds if "free_bytes" in each] == []
+    assert "free_bytes" not in full.override
+    off = next(each for each in OF_RULES if each.alert == "DirtyWritebackDisabled")
+    assert (off.thresholds, off.exceptions) == ((), ("iowarden_vm_laptop_mode > 0",))
+    assert off.override == "DirtyWritebackDisabled/info: {for: 0s}"
 
 
 def test_a_rule_of_the_administrator_has_a_manual_too() -> None:
