@@ -42,6 +42,10 @@ exit status:
      wrong usage, or no alert of that name
   of an alert: 0, whether it fires or not
 """
+_PROMPT = (
+    "reading from the terminal: paste the output of a storage tool or lines of the kernel's log,"
+    " then press Ctrl-D at the beginning of a line (or name an alert or a file)\n"
+)
 NO_SUCH_ALERT = 2
 SHOWN_EVENTS = 10
 """Events of one class and object that are listed; then a line with the number of the others."""
@@ -131,10 +135,13 @@ def _here(arguments: argparse.Namespace, name: str, selectors: Sequence[str]) ->
         result = decoded(Result, requested(arguments, "query", {"expression": selector}))
         series.append(Series(selector, result.samples))
     advice: tuple[str, ...] = ()
+    shared = ""
     if incident := next((each.incident for each in alerts if each.incident), ""):
         answer = requested(arguments, "incident show", {"incident": incident})
-        advice = decoded(IncidentDetail, answer).advice
-    return Here("", status.now_seconds, alerts, tuple(series), advice)
+        detail = decoded(IncidentDetail, answer)
+        advice = detail.advice
+        shared = incident if {each.name for each in detail.members} != {name} else ""
+    return Here("", status.now_seconds, alerts, tuple(series), advice, shared)
 
 
 def _explain_text(arguments: argparse.Namespace) -> int:
@@ -168,6 +175,9 @@ def _content(path: str) -> bytes:
     """Return the bytes of a file or of standard input, at most one more than the limit."""
     most = MAX_BYTES + 1
     if path == "-":
+        if sys.stdin.isatty():
+            sys.stderr.write(_PROMPT)
+            sys.stderr.flush()
         return sys.stdin.buffer.read(most)
     # O_NONBLOCK: opening a FIFO without a writer would block for ever.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

@@ -55,6 +55,8 @@ class Here:
     series: tuple[Series, ...] = ()
     advice: tuple[str, ...] = ()
     """What to do about the incident of an alert that fires."""
+    shared_incident: str = ""
+    """That incident, if it has other alerts as well: its advice is about them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,10 @@ def sections(of: AlertManual) -> Iterator[str]:
     yield from _part("meaning", dict.fromkeys(each.description for each in manuals))
     yield from _part("on this host now", _situation(here))
     of_incident = [line for text in here.advice for line in text.splitlines()]
-    title = "what to do here" if of_incident else "what to do, for the example object"
-    yield from _part(title, of_incident or _advice(manuals))
+    if not of_incident or here.shared_incident:
+        yield from _part("what to do, for the example object", _advice(manuals))
+    shared = f" about incident {here.shared_incident}, of this and other alerts"
+    yield from _part(f"what to do here{shared if here.shared_incident else ''}", of_incident)
     yield from _part(
         "not determined when it fires", dict.fromkeys(each.unknown for each in manuals)
     )

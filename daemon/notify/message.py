@@ -287,6 +287,7 @@ class _Page:
     meaning: list[str] = field(default_factory=list)
     sections: list[tuple[str, list[_Line]]] = field(default_factory=list)
     foot: list[str] = field(default_factory=list)
+    foot_title: str = "INCIDENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,7 @@ class _Line:
 def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     opened = datetime.fromtimestamp(notice.opened_seconds, zone)
     written = datetime.fromtimestamp(notice.realtime_seconds, zone)
-    state, severity, name = _state(notice), notice.severity.name, token(notice.incident)
+    state, name = _state(notice), token(notice.incident)
     lasted = _lasted(notice, notice.realtime_seconds)
     when = f"Since {with_utc(opened)}, {lasted} before this mail."
     if notice.reason is Reason.INITIAL:
@@ -336,12 +337,22 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     if notice.reason not in (Reason.RESOLVED, Reason.INITIAL, Reason.DIGEST):
         add("What is affected", _prose(notice.affected, _MAX_SENTENCE))
     add("What is not known", _prose(notice.unknown, _MAX_SENTENCE))
-    page.foot = [
-        f"{severity.lower()} incident {name}, mail {notice.number}, written {with_utc(written)}",
+    page.foot = _foot(notice, name, with_utc(written))
+    if notice.reason is Reason.TEST:
+        page.foot_title = "TEST"
+    return page
+
+
+def _foot(notice: Notice, name: str, written: str) -> list[str]:
+    """Return what a mail is about, and the commands for that; of a test there is no incident."""
+    if notice.reason is Reason.TEST:
+        return [f"test mail, written {written}"]
+    listing = notice.reason in {Reason.INITIAL, Reason.DIGEST}
+    return [
+        f"{notice.severity.name.lower()} incident {name}, mail {notice.number}, written {written}",
         *([] if listing else _commands(notice, name)),
         f"journalctl IOWARDEN_INCIDENT={name}",
     ]
-    return page
 
 
 def _commands(notice: Notice, name: str) -> list[str]:
@@ -497,7 +508,7 @@ def _text(page: _Page) -> str:
                 parts.append(wrapped(line.text, "  ", line.hang))
             if line.course is not None:
                 parts.append(f"    {_bars(line.course)}")
-    parts += ["", "INCIDENT", *(wrapped(line, "  ", "  ") for line in page.foot)]
+    parts += ["", page.foot_title, *(wrapped(line, "  ", "  ") for line in page.foot)]
     return "\n".join(parts) + "\n"
 
 

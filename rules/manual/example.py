@@ -209,6 +209,7 @@ _USUALLY_ABSENT = frozenset(
     (
         "iowarden_enclosure_slow_disks",
         "iowarden_guard_active",
+        "iowarden_md_sync_running_ratio",
         "iowarden_scan_slower_zones",
         "iowarden_scsi_host_slow_disks",
         "iowarden_smart_nvme_only_worn",

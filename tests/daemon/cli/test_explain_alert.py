@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import pty
 import re
+import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +16,10 @@ from support.program import Played, with_hung_disk
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.control.documents import AlertLine
+from iowarden.daemon.manual import alert_manual
+from iowarden.daemon.manual.alert_manual import AlertManual, Here
 from iowarden.daemon.terminal import columns
+from iowarden.rules.manual.manual import Manual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,6 +178,45 @@ def test_the_running_service_says_what_fires_and_what_is_measured(played: Played
     assert 'iowarden_device_hang_threshold_seconds{device="' in here
     assert part(text, "what to do here")
     assert "example object:" not in text.partition("meaning")[2]
+
+
+def test_of_an_incident_of_several_alerts_the_advice_of_the_alert_itself_is_first() -> None:
+    """Whoever asks for one of them has not asked for the steps of the others."""
+    own, other = "Wait for it.", "Replace the disk."
+    rules = (Manual("Mine", "warning", "hung_task", "it waits", advice=own),)
+
+    def parts(shared: str) -> list[str]:
+        here = Here("", 0.0, (), (), (other,), shared)
+        lines = alert_manual.sections(AlertManual("Mine", (), rules, here))
+        return [line for line in lines if "to do" in line or line.strip() in {own, other}]
+
+    assert parts("3f2a") == [
+        "what to do, for the example object:",
+        f"  {own}",
+        "what to do here about incident 3f2a, of this and other alerts:",
+        f"  {other}",
+    ]
+    assert parts("") == ["what to do here:", f"  {other}"]
+
+
+def test_on_a_terminal_it_says_what_it_waits_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And how to end it; a pipe gets no such line."""
+    leader, follower = pty.openpty()
+    os.write(leader, b"Personalities : [raid1]\nunused devices: <none>\n\x04")
+    with open(leader, "rb", buffering=0), open(follower, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        main.main(["explain", "--as", "mdstat"])
+    prompt = capsys.readouterr().err
+    assert "paste the output of a storage tool" in prompt
+    assert "Ctrl-D" in prompt
+    with tempfile.TemporaryFile("w+") as file:
+        file.write("Personalities : [raid1]\nunused devices: <none>\n")
+        file.seek(0)
+        monkeypatch.setattr(sys, "stdin", file)
+        main.main(["explain", "--as", "mdstat"])
+    assert capsys.readouterr().err == ""
 
 
 def test_the_running_service_says_that_nothing_fires(played: Played) -> None:

@@ -240,6 +240,16 @@ def test_the_service_shows_one(
     assert "no 'nothing'; see 'iowarden mail list'" in capsys.readouterr().err
 
 
+def test_a_test_mail_names_no_incident_that_there_is_not(
+    service: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """'incident show' of it would answer that there is none."""
+    assert main(["mail", "show", name(1), "--state-directory", str(tmp_path)]) == 0
+    text = capsys.readouterr().out.partition("\n\n")[2]
+    assert "\nTEST\n  test mail, written Fri 2027-" in text
+    assert not re.search(r"(?i)iowarden ack|incident", text)
+
+
 def test_without_the_service_the_files_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

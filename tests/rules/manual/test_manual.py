@@ -136,6 +136,27 @@ def test_a_text_for_a_severity_does_not_contradict_it() -> None:
     assert full == {"warning": "/srv is 90 % full", "critical": "/srv is 95 % full"}
 
 
+def test_the_example_of_a_degraded_array_is_one_array() -> None:
+    """Its faulty member is not the one that is being rebuilt in the place of itself."""
+    for each in OF_RULES:
+        if each.alert == "MdDegraded":
+            assert each.summary == "1 member of md0 missing"
+            assert "No rebuild is running. sda1 is faulty." in each.description
+    (running,) = (each for each in OF_RULES if each.alert == "MdSyncRunning")
+    assert running.summary == "array md0: check, 42 % done"
+
+
+def test_the_advice_about_a_missing_device_is_not_that_about_checksums() -> None:
+    """The event and the rule are about the same fault, and say the same steps."""
+    (event,) = (each for each in OF_EVENTS if each.alert == "fs_device_missing")
+    rule = next(each for each in OF_RULES if each.alert == "BtrfsDeviceMissing")
+    for step in ("btrfs filesystem show", "btrfs device scan", "'btrfs replace start'"):
+        assert step in event.advice
+        assert step in rule.advice
+    assert "corrupted" not in event.advice
+    assert "Another failure may lose data" in event.description
+
+
 def test_each_change_that_is_shown_is_accepted_and_changes_nothing_yet() -> None:
     """The line is copied, and then only its number is edited."""
     lines = "\n".join(f"  {each.override}" for each in OF_RULES)
