@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NO_SEVERITY = "none"
+_NO_STEP = "Nothing, for this alone: it is listed in the weekly digest and never mailed alone."
+"""What to do about an alert below warning whose rule has no advice."""
 _FAULTS = (
     ("rescan", ExampleFault.DISK_REMOVED),
     ("take_back", ExampleFault.MEMBER_FAULTY),
@@ -128,7 +130,8 @@ def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual
         condition=example.labels.get("condition", ""),
         summary=_one_line(texts.get("summary", "")),
         description=_one_line(texts.get("description", "")),
-        advice=_advice(texts.get("advice", ""), texts.get(advice.STEPS, ""), example.subject),
+        advice=_advice(texts.get("advice", ""), texts.get(advice.STEPS, ""), example.subject)
+        or (_NO_STEP if _is_below_warning(example.labels.get("severity", "")) else ""),
         unknown=_one_line(texts.get("unknown", "")),
         expression=rule.expression.text.strip(),
         recorded=tuple(own.items()),
@@ -220,6 +223,11 @@ def _severity_of(row: EventRule) -> str:
         words += f"; {higher} from {row.storm.count} in {duration(row.storm.window_seconds)}"
         words += ", but not at a boot of the host" if row.storm.except_boot else ""
     return words
+
+
+def _is_below_warning(word: str) -> bool:
+    known = Severity.__members__.get(word.upper())
+    return known is not None and known < Severity.WARNING
 
 
 def _one_line(text: str) -> str:

@@ -74,6 +74,14 @@ def test_every_alert_of_which_somebody_is_notified_has_a_remedy() -> None:
     assert [f"{each.alert}/{each.severity}" for each in mailed if not each.advice.strip()] == []
 
 
+def test_of_every_other_alert_the_manual_says_what_to_do_as_well() -> None:
+    """That nothing is to be done is an answer; an empty one leaves its reader to search."""
+    assert [f"{each.alert}/{each.severity}" for each in OF_RULES if not each.advice.strip()] == []
+    texts = {(each.alert, each.severity): each.advice for each in OF_RULES}
+    assert texts["WriteThrottle", "info"].startswith("Nothing, for this alone:")
+    assert "  lsblk -f" in texts["DiskSizeIncreased", "notice"]
+
+
 def test_each_step_of_advice_stands_in_a_manual() -> None:
     """The example machine has a fault for each: 'zpool status' is in every mail about a pool."""
     shown: dict[str, bool] = {}
