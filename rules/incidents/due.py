@@ -34,7 +34,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iowarden.rules.incidents.fault_records import Fact
     from iowarden.rules.incidents.model import (
@@ -428,9 +428,8 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
         m.subject == incident.key and m.what.fault is Fault.HANGS
         for m in fault_records.holding(causes)
     )
-    lines = [m for m in causes if m.count and m.what.of_file_system]
-    began = {record.fact: record.began_seconds for record in incident.faults}
-    with_tasks, frozen = _severity_with_tasks(incident), _severity_of_freeze(incident)
+    has_symptoms = any(m.what.symptom for m in active)
+    began = {r.fact: r.began_seconds for r in incident.faults} if has_symptoms else {}
     for member in active:
         if member.silenced:
             continue
@@ -438,27 +437,38 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             continue
         is_symptom = member.what.symptom and member.fact[2] != HARMED
         is_counter = member.what.of_file_system and not member.count
-        if is_symptom or is_counter:
-            # Its lines outlast it: what counts is what was there when the last one was logged.
-            at = member.last_seconds if member.count and member.last_seconds is not None else now
-            if is_symptom and any(
-                _brings(m, member, began.get(m.fact, m.since_seconds))
-                for m in causes
-                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS or m.awaits_line
-            ):
-                continue
-            if not member.count and any(
-                _is_counted(m, member)
-                for m in lines
-                if at - (m.cleared_seconds or at) <= BEFORE_SECONDS
-            ):
-                continue
-        # The kernel's line about a task that is blocked for 120 s: that is mailed as harm.
-        if member.what.fault is Fault.HUNG and member.severity <= frozen:
+        if (is_symptom or is_counter) and _is_explained(member, causes, began, now):
             continue
-        if member.fact[2] == HARMED and member.severity <= with_tasks:
+        # The kernel's line about a task that is blocked for 120 s: that is mailed as harm.
+        if member.what.fault is Fault.HUNG and member.severity <= _severity_of_freeze(incident):
+            continue
+        if member.fact[2] == HARMED and member.severity <= _severity_with_tasks(incident):
             continue
         yield member
+
+
+def _is_explained(
+    member: IncidentMember,
+    causes: Sequence[IncidentMember],
+    began: Mapping[Fact, float],
+    now: float,
+) -> bool:
+    """Whether a symptom has a cause in its incident, or a counter only counts a logged event.
+
+    `began` is when the faults of the incident began, by fact.
+    """
+    # Its lines outlast it: what counts is what was there when the last one was logged.
+    at = member.last_seconds if member.count and member.last_seconds is not None else now
+    is_symptom = member.what.symptom and member.fact[2] != HARMED
+    for each in causes:
+        is_near = at - (each.cleared_seconds or at) <= BEFORE_SECONDS
+        start = began.get(each.fact, each.since_seconds)
+        if is_symptom and (is_near or each.awaits_line) and _brings(each, member, start):
+            return True
+        is_line = bool(each.count) and each.what.of_file_system and not member.count
+        if is_near and is_line and _is_counted(each, member):
+            return True
+    return False
 
 
 def _severity_with_tasks(incident: Incident) -> float:
