@@ -19,7 +19,7 @@ from support.machine import disk, topology
 from support.world.behaviour import By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
-from support.world.mails import Ack, Mail
+from support.world.mails import GOOD, Ack, Mail
 
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
@@ -55,8 +55,9 @@ LATE = (2, 5, 61)
 """So many seconds after each change a mail may be due: what comes together, settled, grouped."""
 QUIET = (61, 301, 601)
 """So long after an end, and after the last change, an end is reported."""
-INTERVALS = (30, 60, 120, 240, 480, 960)
-"""The intervals between mails; news that waits for one is due then."""
+INTERVALS, ANOTHER_OBJECT = (30, 60, 120, 240, 480, 960), 240
+"""The intervals between mails, by how many there were since a quiet hour; news that waits for one
+is due then, of what befalls another object after the last at most."""
 FIRST_POLL_SECONDS = 20.0
 """So soon after its start iowarden has polled everything once."""
 EVENT_SECONDS = 600.0
@@ -501,8 +502,18 @@ class Play:
                 [spell.at(now) for spell in alive if spell.start <= now < spell.end],
             )
             if len(self.mails) > mails:
-                self._push(now, INTERVALS)
+                self._push_intervals(now, self.mails[mails:])
             self._push_longer(before, now)
+
+    def _push_intervals(self, now: int, mails: Iterable[Mail]) -> None:
+        """Note when news about what was mailed now, that waits for the next mail, is due."""
+        if any(mail.reason in GOOD for mail in mails):  # of these there are two an hour at most
+            self._push(now, (3600,))
+        for incident in self._state.by_key.values():
+            mail = incident.last_mail
+            if mail is not None and mail.seconds == BASE + now:
+                number = min(incident.burst, len(INTERVALS)) - 1
+                self._push(now, {INTERVALS[number], min(INTERVALS[number], ANOTHER_OBJECT)})
 
     def _push_longer(self, before: Mapping[str, Incident], now: int) -> None:
         """Note when what is there again will have lasted longer than what was mailed."""
@@ -510,7 +521,8 @@ class Play:
             if incident is before.get(key):
                 continue
             for record in incident.faults:
-                if record.reported is not None and record.until_seconds is None:
+                is_again = record.reported is not None and record.count > record.reported.count
+                if is_again and record.until_seconds is None:
                     longest = LONGER * record.reported.longest_seconds
                     longer = math.floor(record.since_seconds - BASE + longest)
                     if longer >= now:
