@@ -161,7 +161,7 @@ def kind_of(code: int) -> str:
 def by_themselves(text: str) -> tuple[str, str]:
     """Return a text without its rows of alarms, and these below the names of their columns.
 
-    The state of a unit and the alarms that explain it often stand in one paste. '': it has none.
+    The state of a unit and the alarms that explain it are often in one paste. '': it has none.
     """
     lines = text.split("\n")
     rows = [line for line in lines if ROW.match(line)]
