@@ -252,3 +252,8 @@ def test_an_ordinary_host_has_no_guard(laptop_mode: int) -> None:
     host = Blocked(laptop_mode=laptop_mode)
     host.pass_seconds(10, [task(1)], sda=1_000_000)
     assert host.guards("sda") == host.guards(HOST) == []
+
+
+def test_a_disk_that_was_asleep_is_not_in_laptop_mode_where_that_is_not_set() -> None:
+    """The programs of the drive let it sleep (hdparm -S)."""
+    assert asleep().guards("sdb") == ["spinning_up"]
