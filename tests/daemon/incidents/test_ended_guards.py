@@ -211,16 +211,17 @@ def test_who_opens_files_while_a_disk_spins_up_may_wait_for_that(
     assert all(28 <= second - began <= 40 for second, _ in host.mails()[:1])
 
 
-@pytest.mark.parametrize("other", ["works", "hangs"])
+@pytest.mark.parametrize(("other", "queued"), [("works", 8), ("answers", 0), ("hangs", 8)])
 def test_who_opens_files_while_a_disk_spins_up_and_another_has_requests_is_mailed(
-    other: str,
+    other: str, queued: int
 ) -> None:
-    """It may as well be that one: it is behind with its queue, or completes nothing."""
+    """It may as well be that one: it is behind with its queue, answers, or completes nothing."""
     host = Blocked()
     host.add_disk("sdb", queue_rotational="0")
     host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
     host.pass_seconds(30, [], sdb=8_000_000)
-    began, host.disks["sda"].in_flight, host.disks["sdb"].in_flight = host.second, 2, 8
+    began, host.disks["sda"].in_flight = host.second, 2
+    host.disks["sdb"].in_flight = queued
     waiting = [task(number, **OPEN) for number in range(2)]  # type: ignore[arg-type]
-    host.pass_seconds(25, waiting, sdb=8_000_000 if other == "works" else 0)
+    host.pass_seconds(25, waiting, sdb=0 if other == "hangs" else 8_000_000)
     assert host.mails()[0][0] - began <= 20
