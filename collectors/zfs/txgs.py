@@ -87,9 +87,12 @@ FAMILIES = (
 def parse_txgs(text: str, now_nanoseconds: int) -> PoolTxgs:
     """Return the transaction groups of a pool; the time is the module's. Errors: ParseError.
 
-    Only the last rows are read: those that are not written yet, and the last that is.
+    Only the last rows are read: those that are not written yet, and the last that is. Before 0.8 a
+    line of numbers comes first, as in other statistics.
     """
     lines = text.split("\n")
+    if lines[0].split() != _TITLES:
+        lines = lines[1:] or lines
     if lines[0].split() != _TITLES:
         raise ParseError(
             f"'txgs': expected the titles '{' '.join(_TITLES)}', got {lines[0][:80]!r}"

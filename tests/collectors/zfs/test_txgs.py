@@ -24,6 +24,12 @@ def test_the_group_that_is_being_written_is_as_old_as_its_sync() -> None:
     assert parse_txgs(text, kstat.NOW_NANOSECONDS) == PoolTxgs(pytest.approx(40.0), 1.5, WRITTEN)
 
 
+def test_a_module_before_0_8_prints_a_header_first() -> None:
+    """Ubuntu 18.04 has 0.7.5: the same columns, below numbers as every statistic has."""
+    text = "37 0 0x01 100 11200 6303 7305\n" + kstat.txgs(syncing_seconds=40.0)
+    assert parse_txgs(text, kstat.NOW_NANOSECONDS) == PoolTxgs(pytest.approx(40.0), 1.5, WRITTEN)
+
+
 def test_between_two_groups_none_is_being_written() -> None:
     """One is open, and the last one took 1.5 s."""
     assert parse_txgs(kstat.txgs(), kstat.NOW_NANOSECONDS) == PoolTxgs(0.0, 1.5, WRITTEN)

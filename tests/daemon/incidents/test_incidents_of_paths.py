@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from support.live import text, watched
 from support.storage_incidents import FakeMachine
+from support.storage_machines import mapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +104,32 @@ def test_requests_that_fail_on_all_paths_are_mailed(tmp_path: Path) -> None:
         m.says(*(failed(name) for name in NAMES * 3))
         mails = host.wait(200)
     assert any("a request to the device failed" in text(mail) for mail in mails)
+
+
+def _alua(optimized: tuple[str, ...]) -> dict[str, str]:
+    """Return the access states of the paths: of the controller that owns the volume, and others."""
+    files = {}
+    for i, name in enumerate(NAMES):
+        path = f"/sys/class/scsi_device/{1 + i % 2}:0:{i // 2}:0/device"
+        state = "active/optimized" if name in optimized else "active/non-optimized"
+        files |= {f"{path}/dh_state": "alua\n", f"{path}/access_state": f"{state}\n"}
+    return files
+
+
+def test_a_volume_that_stays_with_the_other_controller_is_mailed_after_a_while(
+    tmp_path: Path,
+) -> None:
+    """All paths work, so that none is lost. 15 minutes, because an upgrade takes some."""
+    m = _four_paths(tmp_path)
+    words = " ".join(f"{number} A 0 1" for number in NUMBERS)
+    m.change(mapped("mpatha", "multipath", f"2 0 0 0 1 1 A 0 4 1 {words}") | _alua(NAMES[:2]))
+    with watched(tmp_path, m) as host:
+        assert host.wait(40, 5.0) == []
+        m.change(_alua(()))
+        assert host.wait(780, 60.0) == []
+        (mail,) = host.wait(300, 20.0)
+        tree = host.program.command("storage").stdout
+    assert mail["Subject"].endswith("mpatha has only non-optimized paths left")
+    assert "[WARNING]" in mail["Subject"]
+    assert "multipath -ll mpatha" in text(mail)
+    assert "running, non-optimized" in tree
