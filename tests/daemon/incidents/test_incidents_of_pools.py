@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from support import kstat
 from support.database import usage
 from support.live import text, watched
 from support.storage import Server
@@ -15,11 +16,12 @@ from iowarden.collectors.machine import probe_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-STATE = "/proc/spl/kstat/zfs/tank/state"
+STATISTICS = "/proc/spl/kstat/zfs"
+STATE = f"{STATISTICS}/tank/state"
 STATUS = """\
   pool: tank
  state: {state}
-  scan: none requested
+  scan: {scan}
 config:
 
 \tNAME            STATE     READ WRITE CKSUM  SLOW
@@ -35,10 +37,14 @@ errors: No known data errors
 
 
 def status(
-    state: str = "ONLINE", second: str = "ONLINE", checksum: int = 0, log: str = "ONLINE"
+    state: str = "ONLINE",
+    second: str = "ONLINE",
+    checksum: int = 0,
+    log: str = "ONLINE",
+    scan: str = "none requested",
 ) -> dict[str, str]:
     """Return the files of a pool of a mirror and a log device, and the probe's answer."""
-    output = STATUS.format(state=state, second=second, checksum=checksum, log=log)
+    output = STATUS.format(state=state, second=second, checksum=checksum, log=log, scan=scan)
     answer = {"status": 0, "signal": None, "stdout": output, "stderr": ""}
     return {
         STATE: f"{state}\n",
@@ -206,3 +212,31 @@ def test_a_dataset_that_is_full_alone_is_mailed(tmp_path: Path, pool_space: dict
     with watched(tmp_path, machine) as program:
         (mail,) = program.wait(600)
     assert "/tank/db is 96 % full" in text(mail)
+
+
+def test_an_hour_of_a_healthy_pool_is_silent(tmp_path: Path) -> None:
+    """A backup fills the cache of ZFS, groups take up to 25 s, snapshots come, a scrub ends."""
+    machine = pool(tmp_path)
+    memory = "MemTotal: 64000000 kB\nMemFree: {} kB\nMemAvailable: {} kB\nBuffers: 1 kB\n"
+    with watched(tmp_path, machine) as program:
+        assert program.wait(80) == []
+        scans = (
+            "scrub in progress since Sun Nov 29 03:12:20 2026\n\t25.00% done",
+            "scrub repaired 0B in 00:20:00 with 0 errors on Sun Nov 29 03:32:20 2026",
+        )
+        for number in range(12):
+            free = 50_000_000 >> min(number, 6)
+            cache = (60_000_000 - free) * 1024
+            machine.change(
+                {
+                    **status(scan=scans[number > 5]),
+                    "/proc/meminfo": memory.format(free, free)
+                    + "Cached: 1000000 kB\nDirty: 0 kB\nWriteback: 0 kB\n",
+                    f"{STATISTICS}/arcstats": kstat.arcstats(
+                        size=cache, c=cache, c_min=2e9, c_max=62e9
+                    ),
+                    f"{STATISTICS}/dmu_tx": kstat.named({"dmu_tx_dirty_delay": number * 900}),
+                    f"{STATISTICS}/tank/txgs": kstat.txgs(float(number * 2), last_seconds=25.0),
+                }
+            )
+            assert program.wait(300, 60.0) == []
