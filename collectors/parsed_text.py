@@ -250,7 +250,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]"
-        r"|^scrub (?:status|done|canceled) for [0-9a-f-]{36}"
+        r"|^[ \t]*scrub (?:status|done|canceled) for [0-9a-f-]{36}"
         r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "
         r"|^Opening filesystem to check\.|^Checking filesystem on /"
         r"|^Balance on '.{1,200}' is (?:running|paused)"

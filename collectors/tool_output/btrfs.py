@@ -229,7 +229,8 @@ def _scrub(report: _Report, lines: _Lines) -> None:
     summaries: list[str] = []
     verdicts: list[str] = []
     counts: dict[str, float] = {}
-    for number, line in lines[1:]:
+    for number, whole in lines[1:]:
+        line = whole.strip()  # a paste may be indented as a whole
         state, summary = _SCRUB_STATE.fullmatch(line), _SCRUB_SUMMARY.fullmatch(line)
         errors = [*_SCRUB_ERRORS.finditer(line)]
         if state is not None:
@@ -243,7 +244,7 @@ def _scrub(report: _Report, lines: _Lines) -> None:
         elif (verdict := _SCRUB_VERDICT.fullmatch(line)) is not None:
             verdicts.append(verdict["corrected"] or "")
         elif not _SCRUB_OTHERS.fullmatch(line):
-            report.unparsed.append(UnparsedLine("btrfs scrub status: unknown line", line, number))
+            report.unparsed.append(UnparsedLine("btrfs scrub status: unknown line", whole, number))
     if not states:
         report.unparsed.append(UnparsedLine(f"btrfs scrub status: {uuid}: expected 'Status:'"))
     if not summaries:

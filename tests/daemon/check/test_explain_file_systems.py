@@ -248,6 +248,8 @@ def test_what_a_scrub_in_the_foreground_prints_at_its_end(end: str) -> None:
     cut = read(SCRUBBED.format(word="done", state="finished", summary=f"csum=18\n{end}"))
     assert "some blocks" in cut.alerts[0].text
     well = SCRUBBED.format(word="done", state="finished", summary="no errors found")
+    indented = read("    " + well.replace("\n", "\n    "))
+    assert (indented.status, indented.unparsed) == (0, ())
     assert (read(well).status, read(well).unparsed) == (0, ())
     stopped = SCRUBBED.format(word="canceled", state="aborted", summary="no errors found")
     assert [each.alert for each in read(stopped).alerts] == ["BtrfsScrubIncomplete"]
