@@ -65,12 +65,16 @@ def test_the_labels_of_a_played_machine_are_those_of_the_table(
     assert odd == []
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(1, "1s"), (90, "1m30s"), (86_400, "1d"), (0.5, "0.5s")]
-)
-def test_a_time_is_written_as_in_a_rule_file(seconds: float, expected: str) -> None:
-    """So that it can be copied into an override."""
-    assert alerts.span(seconds) == expected
+def test_a_time_of_an_alert_is_written_as_in_its_mails() -> None:
+    """'for 15 min' beside 'keep firing 10m' are two formats; what is to be copied has its own."""
+    page = alerts.text()
+    assert "; evaluated every 15 s; " in page
+    assert "keep firing for 10 min; " in page
+    facts = re.findall(
+        r"^(?:Info|Notice|Warning|Critical): (.*?)(?:; threshold|; change)", page, re.MULTILINE
+    )
+    assert len(facts) > 200
+    assert [each for each in facts if re.search(r" \d+(?:ms|[smhd])\b", each)] == []
 
 
 def test_no_page_has_a_gap() -> None:
