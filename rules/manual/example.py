@@ -262,6 +262,10 @@ class Example:
         self.subject = {label: self.labels[label] for label in sorted(objects)}
         """Those of its labels that the rule uses: what its advice is about."""
 
+    def is_absent(self, metric: str) -> bool:
+        """Whether such an object has no series of a metric."""
+        return metric in self._absent
+
     def _query(self, expression: str) -> list[Sample]:
         """Return one series that such an object has; none if the rule excludes it."""
         tree = parse(expression)

@@ -1,7 +1,8 @@
 """The machine of the example objects: what the steps of advice are about in a manual. Pure.
 
-Two SATA disks are members of an md array with a logical volume on it; a LUN has two paths. Advice
-names no other device than these.
+Two SATA disks are members of an md array with a logical volume on it; a LUN has two paths. Where an
+alert is about an array that survives one more failure, it has a third member. Advice names no other
+device than these.
 """
 
 from __future__ import annotations
@@ -122,6 +123,22 @@ _FAULTY_ARRAY = replace(
     degraded=1,
     members=(ArrayMember("sda1", 0, ("faulty",)), ArrayMember("sdb1", 1, _IN_SYNC)),
 )
+_THIRD_DISK = replace(
+    _DISK,
+    name="sde",
+    device_number="8:64",
+    partitions=("sde1",),
+    serial="ZFN2EXMP",
+    host="host2",
+    address="2:0:0:0",
+    port="ata3",
+    uses=(("sde1", "md0"),),
+)
+_FAULTY_ARRAY_OF_THREE = replace(
+    _FAULTY_ARRAY,
+    raid_disks=3,
+    members=(*_FAULTY_ARRAY.members, ArrayMember("sde1", 2, _IN_SYNC)),
+)
 _MOUNTS = (
     Mount("253:0", "/dev/mapper/vg-data", "/", "/srv", "ext4", ("rw",), ("rw",)),
     Mount("253:1", "/dev/mapper/mpatha", "/", "/archive", "xfs", ("rw",), ("rw",)),
@@ -133,6 +150,7 @@ class ExampleFault(enum.Enum):
 
     NONE = "none"
     MEMBER_FAULTY = "sda1 is faulty in md0"
+    MEMBER_OF_THREE_FAULTY = "sda1 is faulty in md0, which has three members"
     DISK_REMOVED = "sda was removed"
 
 
@@ -161,7 +179,13 @@ def facts(fault: ExampleFault = ExampleFault.NONE) -> Facts:
         left = topology({device.name: device for device in _DEVICES if device is not _DISK})
         gone = VanishedDisk("sda", own.object, 0.0, ("md0",), adapter=_DISK.host or "")
         where = replace(where, topology=left, disks={}, devices=Devices(gone={own.key: gone}))
-    if fault is not ExampleFault.NONE:
+    if fault is ExampleFault.MEMBER_OF_THREE_FAULTY:
+        array = replace(
+            whole.devices["md0"], slaves=("sda", "sdb", "sde"), md=Md("raid1", 3, 0, 3, 0)
+        )
+        devices = {**whole.devices, "sde": _THIRD_DISK, "md0": array}
+        where = replace(where, topology=topology(devices), arrays={"md0": _FAULTY_ARRAY_OF_THREE})
+    elif fault is not ExampleFault.NONE:
         where = replace(where, arrays={"md0": _FAULTY_ARRAY})
     return Facts(
         AdviceInputs(

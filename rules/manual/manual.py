@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NO_SEVERITY = "none"
+_SURVIVES = "iowarden_redundancy_survives_disks"
 _NO_STEP = "Nothing, for this alone: it is listed in the weekly digest and never mailed alone."
 """What to do about an alert below warning whose rule has no advice."""
 _FAULTS = (
@@ -130,7 +131,12 @@ def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual
         condition=example.labels.get("condition", ""),
         summary=_one_line(texts.get("summary", "")),
         description=_one_line(texts.get("description", "")),
-        advice=_advice(texts.get("advice", ""), texts.get(advice.STEPS, ""), example.subject)
+        advice=_advice(
+            texts.get("advice", ""),
+            texts.get(advice.STEPS, ""),
+            example.subject,
+            is_redundant=_SURVIVES in rule.expression.names and not example.is_absent(_SURVIVES),
+        )
         or (_NO_STEP if _is_below_warning(example.labels.get("severity", "")) else ""),
         unknown=_one_line(texts.get("unknown", "")),
         expression=rule.expression.text.strip(),
@@ -195,17 +201,21 @@ def _series(expression: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _advice(text: str, steps: str, labels: Mapping[str, str]) -> str:
-    """Return what to do about the example object."""
-    step = step_context(steps, labels)
+def _advice(text: str, steps: str, labels: Mapping[str, str], *, is_redundant: bool = False) -> str:
+    """Return what to do about the example object; `is_redundant`: it survives another failure."""
+    step = step_context(steps, labels, is_redundant=is_redundant)
     return advice.filled(advice.with_steps(text, steps), step.about, step.facts)
 
 
-def step_context(steps: str, labels: Mapping[str, str]) -> StepContext:
+def step_context(
+    steps: str, labels: Mapping[str, str], *, is_redundant: bool = False
+) -> StepContext:
     """Return what the steps of advice about an object of the example machine get."""
     pool = labels.get("pool", "")
     about = AdviceSubject(labels, f"{POOL}{pool}" if pool else "")
     fault = next((f for step, f in _FAULTS if step in steps.split()), ExampleFault.NONE)
+    if fault is ExampleFault.MEMBER_FAULTY and is_redundant:
+        fault = ExampleFault.MEMBER_OF_THREE_FAULTY
     return StepContext(facts(fault), about)
 
 

@@ -150,6 +150,9 @@ def test_the_example_of_a_degraded_array_is_one_array() -> None:
         if each.alert == "MdDegraded":
             assert each.summary == "1 member of md0 missing"
             assert "No rebuild is running. sda1 is faulty." in each.description
+            assert "sdb1 in_sync" in each.advice
+            # What survives one more failure is no mirror of two disks that has lost one.
+            assert ("sde1 in_sync" in each.advice) == ("survives 1 more" in each.description)
     (running,) = (each for each in OF_RULES if each.alert == "MdSyncRunning")
     assert running.summary == "array md0: check, 42 % done"
 
