@@ -91,7 +91,9 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         suspects = mine if is_reset else _without_shelves(mine, parent, causes.values(), graph)
         disks = _first_of_each(suspects)
         groups = [*_together(disks, 2 if is_reset else _count(parent, graph))]
-        for group in groups or [disks]:
+        # Who waits for one that is reset: not a disk that is away, for a reason of its own.
+        waiting = [each for each in disks if each.what.fault not in GONE_OR_FAILED]
+        for group in groups or [waiting]:
             # The host waits for a disk of another shelf as well.
             adapter = f"{ADAPTER}{group[0].adapter}" if group else parent
             blamed = _reset_alone(group, by_parent.get(adapter, mine))

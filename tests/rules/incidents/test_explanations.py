@@ -259,6 +259,16 @@ def test_a_disk_that_makes_its_neighbours_wait_while_another_shelf_is_away_is_th
         assert first.key not in found
 
 
+def test_a_disk_that_waits_for_one_that_is_reset_is_no_fault_though_another_had_failed() -> None:
+    """It hangs for the second minute, and the host waits for it again; a third failed hours ago."""
+    failed = fact(Fault.FAILED, "disk 5", 0.0, "host1")
+    hangs = fact(Fault.HANGS, "disk 0", 9000.0, "host1")
+    reset = replace(line(Fault.RESETS, "disk 0", 9030.0), last=9100.0)
+    waits = fact(Fault.HANGS, "disk 1", 9101.0, "host1")
+    found = common_parents.explained([failed, hangs, reset, waits], SHELVES)
+    assert {key: cause.subject for key, cause in found.items()} == {waits.key: "disk 0"}
+
+
 def test_a_shelf_that_waits_for_a_disk_of_the_one_that_leaves_is_no_cause() -> None:
     """The power of a shelf fails; one of its disks times out before it leaves, and all wait."""
     gone = [fact(Fault.GONE, f"disk {n}", 15.0 * n, "host1") for n in range(5)]
