@@ -110,7 +110,7 @@ _BELOW_HEAD = lazy_pattern(rf"[\]:|>}}] (?={KERNEL_LEADS})", re.ASCII)
 def _memory_errors(text: str) -> list[UnparsedLine]:
     """Return that errors of memory are not judged, at the first line; none: there are none.
 
-    They are no events of storage, yet an answer without them says that nothing is wrong.
+    They are no events of storage, yet without them all would seem to be right.
     Source: kernel, drivers/edac/edac_mc.c, edac_mc_handle_error; arch/x86/kernel/cpu/mce/core.c.
     """
     errors = [
