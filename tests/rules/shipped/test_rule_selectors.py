@@ -36,7 +36,7 @@ OBJECTS = frozenset(
 VALUES: Mapping[str, frozenset[str]] = {
     label: frozenset(values)
     for label, values in {
-        "action": ("recover",),
+        "action": ("recover", "scrub"),
         "against": ("siblings",),
         "alertname": ("ReclaimStall",),
         "attribute": (
@@ -71,10 +71,28 @@ VALUES: Mapping[str, frozenset[str]] = {
         "sensor": ("cache",),
         "severity": ("critical", "notice", "warning"),
         "state": (
-            *("A", "a", "C", "D", "absent", "broken", "busy", "degraded", "DEGRADED", "disk_error"),
-            *("error", "Error", "Fail", "failed", "failing", "faulty", "FAULTED", "inactive"),
+            *("A", "a", "C", "D", "absent", "broken", "busy", "canceled", "degraded", "DEGRADED"),
+            *(
+                "disk_error",
+                "error",
+                "Error",
+                "Fail",
+                "failed",
+                "failing",
+                "faulty",
+                "FAULTED",
+                "inactive",
+            ),
             *("Invalid", "lost", "Merge failed", "needs_check", "offline", "OFFLINE", "ok"),
-            *("out_of_data_space", "Overflow", "read-only", "rebuilding", "REMOVED", "ro"),
+            *(
+                "out_of_data_space",
+                "Overflow",
+                "paused",
+                "read-only",
+                "rebuilding",
+                "REMOVED",
+                "ro",
+            ),
             *("running", "spare", "SUSPENDED", "UNAVAIL", "unknown", "waiting"),
             "want_replacement",
         ),
