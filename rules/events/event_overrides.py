@@ -1,7 +1,8 @@
 """Overrides of classes of events: their severity, and whether they raise alerts. Pure.
 
 A class is named by its name alone. What the configuration sets holds for all its alerts: also where
-a controller sends a severity of its own, and however many events come. An event of a class that is
+a controller sends a severity of its own, and however many events come; but an error of a path stays
+below warning while another path of its map works. An event of a class that is
 disabled is still read, shown by 'iowarden events' and correlated with others.
 """
 

@@ -15,6 +15,7 @@ from iowarden.rules.events import event_alerts, event_correlation
 from iowarden.rules.events.event_state import CorrelationState, EventBatch
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.slot_map import DeviceMap
+from iowarden.rules.topology.topology import NO_DEPENDENTS, remember
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -91,6 +92,29 @@ def test_a_lower_severity_holds_for_what_has_already_happened(
     state = correlated(SHIPPED, *map(medium_error, range(5)))
     assert severities(state, SHIPPED) == ["critical"]
     assert severities(state, table(overrides)) == expected
+
+
+@pytest.mark.parametrize("severity", ["", "warning", "critical", "info"])
+def test_an_error_of_one_path_of_two_stays_below_warning(severity: str) -> None:
+    """Raising or lowering the class does not make an alert of what has lost nothing."""
+    classes = table(f"block_io_error: {{severity: {severity}}}") if severity else SHIPPED
+    paths = topology(
+        *(
+            replace(disk(name, serial="LUN-1", holders=("dm-0",)), host=host, device_number=number)
+            for name, host, number in (("sda", "host2", "8:0"), ("sdb", "host3", "8:16"))
+        ),
+        replace(
+            disk("dm-0", slaves=("sda", "sdb"), leaf=False), dm_name="a", dm_uuid="mpath-3600a"
+        ),
+    )
+    known = DeviceMap(topology=paths, dependents=remember(NO_DEPENDENTS, paths, (), START))
+    error = replace(medium_error(1), kind="block_io_error", text="I/O error, dev sda, sector 1")
+    batch = EventBatch(START, START, (error,))
+    state, news = event_correlation.correlate(CorrelationState(), batch, known, classes)
+    assert severities(state, classes) == []
+    assert [each.severity for each in news] == [
+        Severity.INFO if severity == "info" else Severity.NOTICE
+    ]
 
 
 def test_what_a_controller_sends_gives_way_to_the_configuration() -> None:
