@@ -34,8 +34,8 @@ AFTER_SECONDS = 30.0
 FRESH_SECONDS = 5.0
 """A mail may be titled by what was known so long before it."""
 OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
-LOOK_SECONDS = 1.0
-"""So often iowarden looks."""
+LOOK_SECONDS, COMES_WITH_SECONDS = 1.0, 2.0
+"""So often iowarden looks; so long the first mail about more than one fault waits."""
 SOON_SECONDS, CLEAR_SECONDS, POLL_SECONDS = (60.0, 75.0), 600.0, 300.0
 """The all-clear comes so long after the end of what is urgent; of the rest after ten minutes, and
 after the poll that shows the end."""
@@ -514,7 +514,7 @@ class _Knowledge:
         urgent = [
             at
             for (name, kind), at in self.seen.items()
-            if self._is_there_at(name, kind, at + LOOK_SECONDS)
+            if self._is_there_at(name, kind, at + LOOK_SECONDS + self._together_seconds(at))
             and (
                 kind in URGENT | BLOCKS
                 or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
@@ -530,6 +530,11 @@ class _Knowledge:
                 yield Miss("no mail at all", f"since {first:.0f}")
         elif mailed > limit:
             yield Miss("first mail late", f"{mailed:.0f} in place of {limit:.0f}")
+
+    def _together_seconds(self, at: float) -> float:
+        """Return how long a first mail waits for what comes with it: of one fault not at all."""
+        near = [each for each in self.seen.values() if abs(each - at) <= COMES_WITH_SECONDS]
+        return COMES_WITH_SECONDS if len(near) > 1 else 0.0
 
     def _is_there_at(self, name: str, kind: str, at: float) -> bool:
         """Whether a fault is still there at the next look: a disk may respond again by then."""
