@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Metric, Sample, describe
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback.limits import dirty_limits, level_bytes
 
@@ -83,7 +85,9 @@ class Writeback:
     above_threshold_seconds: Annotated[
         float,
         Metric(
-            "gauge", "Seconds with unwritten data at or above the dirty threshold without a break."
+            "gauge",
+            "Seconds with unwritten data at or above the dirty threshold without a break,"
+            " since no disk has to spin up in laptop mode.",
         ),
     ]
     threshold_drop_ratio: Annotated[
@@ -100,9 +104,17 @@ FAMILIES, emit = describe(Writeback, "iowarden_writeback_")
 
 
 def step(
-    state: WritebackState, now: float, level: float, limits: DirtyLimits
+    state: WritebackState,
+    now: float,
+    level: float,
+    limits: DirtyLimits,
+    *,
+    is_spinning_up: bool = False,
 ) -> tuple[WritebackState, Writeback]:
-    """Return the state after a sample at `now` (seconds), and its result."""
+    """Return the state after a sample at `now` (seconds), and its result.
+
+    `is_spinning_up`: in laptop mode a disk that slept has to; what was gathered is written then.
+    """
     elapsed = 0.0 if state.last_seconds is None else now - state.last_seconds
     if elapsed < 0.0:
         state, elapsed = WritebackState(), 0.0
@@ -120,7 +132,7 @@ def step(
         and i.end_seconds > now - WINDOW_SECONDS
         and not (i.late and i is history[-1])
     )
-    beyond = level >= limits.threshold_bytes
+    beyond = level >= limits.threshold_bytes and not is_spinning_up
     beyond_seconds = unproven = 0.0
     if beyond:
         beyond_seconds = state.above_threshold_seconds + state.unproven_seconds
@@ -154,7 +166,10 @@ def _step(state: WritebackState, view: View) -> tuple[WritebackState, list[Sampl
     limits = dirty_limits(says.vmstat, says.meminfo, says.vm_sysctl)
     if level is None or limits is None or limits.threshold_bytes <= 0:
         return state, None
-    state, value = step(state, view.inputs.now_seconds, level, limits)
+    active = device.GROUP.state(view.states).guards.values()
+    is_spinning_up = any(Guard.LAPTOP_MODE in guards for guards in active)
+    now = view.inputs.now_seconds
+    state, value = step(state, now, level, limits, is_spinning_up=is_spinning_up)
     return state, emit(value, ())
 
 
