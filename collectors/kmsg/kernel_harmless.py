@@ -60,6 +60,13 @@ MESSAGES = (
     ),
     (
         (
+            "the reset of a USB disk, below the line about the command that it aborted"
+            " (drivers/usb/storage/uas.c, uas_eh_device_reset_handler)"
+        ),
+        (r"scsi host\d+: uas_eh_device_reset_handler start",),
+    ),
+    (
+        (
             "a known limit of raid5 and raid6, printed at each mount (fs/btrfs/disk-io.c,"
             " open_ctree)"
         ),

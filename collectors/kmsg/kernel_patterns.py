@@ -182,8 +182,6 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"cciss.* CHECK CONDITION,? .*sense key = 0x[34]\b", "hba_error"),
     ),
     "scsi": (
-        # drivers/usb/storage/uas.c, uas_eh_device_reset_handler
-        (r"scsi (?P<controller>host\d+): uas_eh_device_reset_handler start", "scsi_reset"),
         (  # to 2.6.11
             r"(?P<host>scsi\d+) \((?P<id>\d+):(?P<lun>\d+)\): rejecting I/O to",
             "scsi_rejected",

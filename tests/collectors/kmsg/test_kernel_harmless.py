@@ -165,6 +165,7 @@ EXAMPLES = (
     "EXT4-fs (sda1): couldn't mount as ext3 due to feature incompatibilities",
     "EXT2-fs (sda1): error: couldn't mount because of unsupported optional features (240)",
     "EXT4-fs (sda1): VFS: Can't find ext4 filesystem",
+    "scsi host4: uas_eh_device_reset_handler start",
     "BTRFS alert (device sda1): btrfs RAID5/6 is EXPERIMENTAL and has known data-loss bugs",
     "XFS (pmem0): DAX unsupported by block device. Turning off DAX.",
     "device-mapper: table: 253:3: multipath: error getting device",

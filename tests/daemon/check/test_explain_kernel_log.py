@@ -239,12 +239,15 @@ def test_details_of_an_exception_are_part_of_it() -> None:
     assert named(told) == [("ata_bus_error", "ata5 (ATA port)")]
 
 
-def test_a_reset_by_uas_names_the_host_of_the_usb_disk() -> None:
-    """Its begin is the event; that it succeeded is not another."""
-    lines = ("start", "success")
-    text = "".join(f"[7.0] scsi host4: uas_eh_device_reset_handler {word}\n" for word in lines)
-    told = read(text)
-    assert [(each.kind, each.controller) for each in told.events] == [("scsi_reset", "host4")]
+def test_a_reset_by_uas_is_part_of_the_command_that_it_aborted() -> None:
+    """The command names the disk; the reset names only the host of that disk."""
+    lines = (
+        "sd 4:0:0:0: [sdb] tag#5 uas_eh_abort_handler 0 uas-tag 6 inflight: CMD OUT",
+        "scsi host4: uas_eh_device_reset_handler start",
+        "scsi host4: uas_eh_device_reset_handler success",
+    )
+    told = read("".join(f"[7.0] {line}\n" for line in lines))
+    assert [each.kind for each in told.events] == ["scsi_abort"]
     assert told.unparsed == ()
 
 
