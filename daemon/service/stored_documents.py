@@ -121,7 +121,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             program="opened_seconds first_mailed_seconds recovery_mails_seconds"
             " active_seconds started_seconds begun_seconds closed_seconds",
         ),
-        _record(LastMail, "reason severity object details", program="seconds"),
+        _record(LastMail, "reason severity object details is_cause_unknown", program="seconds"),
         _record(
             FaultRecord,
             "subject fault detail severity count earlier_seconds longest_seconds value lines"
@@ -286,7 +286,7 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("df669e90813334a4",)),
+    "incidents": Document(dict[str, Incident], ("5c3ae18814e8e9f3",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("f0844cd2bf4d930c",)),

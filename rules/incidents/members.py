@@ -104,13 +104,15 @@ def _with_cause(incident: Incident, active: Sequence[IncidentMember]) -> tuple[s
     Not if another alert is the cause: that is an update by itself.
     """
     mail, details = incident.last_mail, incident.details
-    is_told = any(detail.startswith(CAUSE_FOUND) for detail in details)
-    if mail is None or is_told or not all(member.what.symptom for member in active):
+    if mail is None or not mail.is_cause_unknown:
+        return details
+    is_detail = any(detail.startswith(CAUSE_FOUND) for detail in incident.unmailed_details)
+    if is_detail or not all(member.what.symptom for member in active):
         return details
     unexplained = {m.key for m in incident.members if m.is_cause_unknown}
     for member in active:
-        was_mailed = member.since_seconds <= mail.seconds and not member.silenced
-        if was_mailed and member.key in unexplained and not member.is_cause_unknown:
+        is_found = member.key in unexplained and not member.is_cause_unknown
+        if is_found and not member.silenced:
             return (*details, f"{CAUSE_FOUND}{member.summary}")
     return details
 

@@ -271,6 +271,8 @@ class LastMail:
     object: str
     """An incident of the host may become that of a disk."""
     details: tuple[str, ...] = ()
+    is_cause_unknown: bool = False
+    """Whether it named no cause of an alert that names its cause once that is known."""
 
 
 @dataclass(frozen=True, slots=True)
