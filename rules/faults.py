@@ -280,7 +280,6 @@ RULES = _table(
     _all("ZfsPoolDegraded ZfsVdevFailed ZfsVdevOffline", Fault.DEGRADED, _R, lasting=True),
     _all("ZfsPoolNoRedundancy", Fault.EXHAUSTED, _R, lasting=True),
     _all("ZfsVdevErrors", Fault.ERRORS, _R, lasting=True),
-    _all("ZfsVdevSlow", Fault.SLOW, _R),
     _all("ZfsTxgSyncLong", Fault.STALL, _R),
     _all("ZfsDataErrors", Fault.LOST, _R, lasting=True),
     _all("ZfsPoolFull ZfsPoolFillingUp", Fault.FULL, _R, lasting=True),

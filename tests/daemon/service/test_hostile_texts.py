@@ -46,7 +46,6 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("journal, written mostly elsewhere", "(J)", "(J)(F)"),
         Fault("journal, written mostly elsewhere", "sda2[2](W)", "sda2[2](W)(F)"),
         Fault("check", "check =", "rescue =", UNREAD),
-        Fault("check", "check =", "recovery ="),
     ),
     "mdadm": (
         Fault("clean", "State : clean", "State : clean, wobbly"),
@@ -59,7 +58,6 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("clean", "Active Devices : 3", "Active Devices : zwei"),
         Fault("clean", "Working Devices : 3", "Working Devices : 2"),
         Fault("clean", "Raid Devices : 3", "Raid Devices : drei"),
-        Fault("spare", "spare   /dev/sdd1", "spare rebuilding   /dev/sdd1"),
     ),
     "storcli": (
         Fault("show all", "252:1     9 Onln ", "252:1     9 Offln"),
