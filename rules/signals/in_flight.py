@@ -37,14 +37,17 @@ ticks of up to 10 ms."""
 
 
 class Counted(NamedTuple):
-    """One device: since it last showed nothing in flight, and the present window."""
+    """One device: since it last showed nothing in flight, and the present window.
+
+    Windows count together while what they show is improbable, but not enough yet.
+    """
 
     floor: int
-    """The smallest number in flight in any sample."""
+    """The smallest number in flight in any sample of the windows that count together."""
     leaked: int = 0
     """How many of them have leaked."""
     log_probability: float = 0.0
-    """Of samples that all show something in flight if nothing leaked, over the windows before."""
+    """Of samples that all show more than leaked if no more has, over the windows before."""
     at_seconds: float = 0.0
     """The last sample."""
     total: int = 0
@@ -86,8 +89,9 @@ def step(
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
     Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
-    So have those that newer ones overtake. A leak lasts until fewer are shown. Time in which
-    nothing completes does not count: what a hung device has in flight waits.
+    So have those that newer ones overtake. A leak lasts until fewer are shown, and the counter may
+    leak again. Time in which nothing completes does not count: what a hung device has in flight
+    waits.
     """
     result: dict[str, Counted] = {}
     for name in names:
@@ -191,6 +195,8 @@ def _classified(window: Counted, block: BlockIo) -> Counted:
     # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves nothing.
     if 0 < mean < _MAX_MEAN:
         log_probability += window.working_samples * math.log(mean)
-    leaked = window.floor if log_probability < _LOG_IMPROBABLE else window.leaked
-    after = _began(window.at_seconds, block, leaked, log_probability)
-    return after._replace(floor=window.floor)
+    if log_probability < _LOG_IMPROBABLE:  # the next windows show whether more leak
+        return _began(window.at_seconds, block, window.floor)
+    after = _began(window.at_seconds, block, window.leaked, log_probability)
+    # What is not improbable yet is so of the fewest of all these samples.
+    return after._replace(floor=window.floor) if log_probability else after

@@ -146,6 +146,37 @@ def test_a_leak_is_not_forgotten_while_the_disk_is_busy() -> None:
     assert disk.found == 1
 
 
+@pytest.mark.parametrize("seconds", [1, 120])
+@pytest.mark.parametrize("mean", [0.01, 0.5])
+def test_a_counter_that_leaked_leaks_again(seconds: int, mean: float) -> None:
+    """A driver omits one now and then, or two in a row: each shows while the disk works on."""
+    disk = Disk()
+    disk.work(60, shown=0, writes=200, mean=mean)
+    for _ in range(3):
+        disk.leaked += 1
+        disk.work(seconds, shown=0, writes=200, mean=mean)
+    disk.work(150, shown=0, writes=200, mean=mean)
+    assert disk.found == 3
+
+
+def test_a_leak_under_a_queue_that_is_never_empty_shows_when_the_load_is_light() -> None:
+    """Six in flight for ten minutes show nothing; what leaked meanwhile is told apart after it."""
+    disk = Disk()
+    disk.work(60, shown=1, writes=200, mean=1.0)
+    disk.leaked = 2
+    disk.work(600, shown=6, writes=500, mean=6.0)
+    disk.work(40, shown=0, writes=200, mean=0.4)
+    assert disk.found == 2
+
+
+def test_what_hangs_beside_a_leak_has_not_leaked() -> None:
+    """One leaked long ago; then three are in flight, and none of them completes."""
+    disk = Disk(leaked=1)
+    disk.work(300, shown=0, writes=200, mean=0.4)
+    disk.hang(400, shown=3)
+    assert disk.found == 1
+
+
 def test_fewer_in_flight_than_leaked_show_that_none_has() -> None:
     """Whatever was improbable happened: three were in flight, and now it is one."""
     disk = Disk(leaked=3)
