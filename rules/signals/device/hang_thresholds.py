@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
 """30 s is the default command timeout of SCSI and NVMe; a longer one is respected up to 180 s."""
+_ROOT = "/"
+_SYSTEM = frozenset(
+    {_ROOT, "/usr", "/var", "/home", "/boot", "/efi", "/boot/efi", "/boot/firmware"}
+)
+"""Mount points of the running system: the kernel's command line, an initramfs or
+systemd-gpt-auto-generator(8) mounts them without a line in '/etc/fstab'."""
 
 
 class HangThresholds(NamedTuple):
@@ -68,7 +74,7 @@ def kinds(
         critical = _critical(device)
         if name in paths:
             limits[name] = HangThresholds(None, None, WARNING_SECONDS)
-        elif guards.is_removable(device, hosts, topology) and not _is_mounted_at_boot(
+        elif guards.is_removable(device, hosts, topology) and not _is_of_system(
             device, stack, mounts
         ):
             spins = device.rotational is not False
@@ -113,14 +119,18 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     return found
 
 
-def _is_mounted_at_boot(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
-    """Whether something on a device is mounted at boot ('/etc/fstab'); True if that is unknown.
+def _is_of_system(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
+    """Whether something on a device is mounted at boot; True if that is unknown.
 
-    A line with 'noauto' is for a user who mounts it, and does not show that the host needs it.
+    It is in '/etc/fstab', or carries the running system. A line with 'noauto' is for a user who
+    mounts it, and does not show that the host needs it.
     """
     if stack is None or mounts is None or mounts.wanted is None:
         return True
-    return any(mounts.is_mounted_at_boot(each.name) for each in stack.on(device.name))
+    own = _SYSTEM - mounts.wanted.keys() | {_ROOT}
+    return any(
+        each.name in own or mounts.is_mounted_at_boot(each.name) for each in stack.on(device.name)
+    )
 
 
 def _key(device: Device) -> str:

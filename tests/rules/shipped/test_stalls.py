@@ -429,6 +429,36 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
     assert hang_thresholds.kinds(machine, hosts(usb=True), None, wanted).limits["sda"][0] == 10.0
 
 
+FSTABS: list[dict[str, tuple[str, ...]]] = [{}, {"/": ("noauto",)}, {"/data": ("defaults",)}]
+"""Of an image: '# UNCONFIGURED FSTAB FOR BASE SYSTEM', '/dev/root / auto noauto', another disk."""
+
+
+@pytest.mark.parametrize("fstab", FSTABS)
+@pytest.mark.parametrize("point", ["/", "/usr", "/var", "/boot", "/boot/firmware", "/home"])
+@pytest.mark.parametrize("volume", ["sda1", "dm-0"])
+def test_a_card_or_stick_that_carries_the_running_system_is_a_disk(
+    fstab: dict[str, tuple[str, ...]], point: str, volume: str
+) -> None:
+    """The kernel's command line says where root is; '/etc/fstab' need not have a line for it."""
+    machine = topology(
+        replace(disk("sda", holders=("dm-0",)), partitions=("sda1",)),
+        disk("dm-0", slaves=("sda",), leaf=False),
+    )
+    system = Mount("8:17", f"/dev/{volume}", "/", point, "ext4", ("rw",), ("rw",))
+    limits = hang_thresholds.kinds(machine, hosts(usb=True), None, Mounts((system,), fstab)).limits
+    assert limits["sda"] == (10.0, 30.0, None, True, frozenset())
+
+
+def test_a_stick_that_a_user_mounts_below_home_or_media_is_not_of_the_system() -> None:
+    """Nor one at '/boot' by a line for a user, who mounts it to install a kernel."""
+    machine = topology(replace(disk("sda"), partitions=("sda1",)))
+    for point in ("/media/u/boot", "/home/u", "/mnt", "/backup", "/srv/usb", "/boot"):
+        stick = Mount("8:17", "/dev/sda1", "/", point, "ext4", ("rw",), ("rw",))
+        mounts = Mounts((stick,), {"/boot": ("noauto", "user")})
+        limits = hang_thresholds.kinds(machine, hosts(usb=True), None, mounts)
+        assert limits.limits["sda"].guards == {Guard.REMOVABLE}
+
+
 @pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
 def test_critical_is_the_command_timeout_within_reason(
     timeout: float | None, critical: float
