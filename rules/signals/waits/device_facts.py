@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
     from iowarden.rules.signals.waits.load import Moved
 
+SUSPENDED_SECONDS = 10.0
+"""A device may be suspended for so long before that is read: two polls."""
 HANG_SECONDS = 5.0
 MIN_SECONDS = 8.0
 """Shorter a wait shows nothing about its disk."""
@@ -132,6 +134,7 @@ def device_facts(
         holding=holding_requests(stack, before, moved, topology),
         is_suspended=_is_pool_suspended(name, view)
         or not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
+        may_be_suspended=name == HOST and _is_one_suspended(began_seconds, before, moved, view),
         discarding=_named(
             one
             for one in below.intersection(topology.leaves)
@@ -180,6 +183,22 @@ def _is_pool_suspended(name: str, view: View) -> bool:
     pools = view.inputs.snapshot.zfs or {}
     pool = pools.get(name.removeprefix(POOL)) if name.startswith(POOL) else None
     return pool is not None and pool.state == "SUSPENDED"
+
+
+def _is_one_suspended(
+    began_seconds: float, before: Moved | None, moved: tuple[Moved, ...], view: View
+) -> bool:
+    """Whether devices were suspended when a wait began, and no disk has had anything in flight."""
+    since = suspended.since_seconds(suspended.GROUP.state(view.states))
+    if not since or began_seconds < min(since.values()) - SUSPENDED_SECONDS:
+        return False
+    if before is None or moved[-1].at_seconds - before.at_seconds < MIN_SECONDS:
+        return False
+    assert view.derived is not None  # noqa: S101 - the caller returned
+    disks = view.derived.topology.leaves
+    return not any(
+        one.blocks[name].in_flight for one in _lately(moved) for name in disks if name in one.blocks
+    )
 
 
 def _is_pool_syncing(name: str, view: View) -> bool:

@@ -215,6 +215,8 @@ class DeviceFacts:
     synchronizing: tuple[str, ...] = ()
     holding: tuple[str, ...] = ()
     is_suspended: bool = False
+    may_be_suspended: bool = False
+    """Whether it is not known, and one of several that are suspended is what is left."""
     discarding: tuple[str, ...] = ()
     is_discard_overdue: bool = False
     """Whether it has completed nothing for longer than a discard may take: it hangs."""
@@ -277,7 +279,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SLOW, bool(facts.slow)),
         (FreezeCause.NEIGHBOUR, bool(facts.starved)),
         (server, bool(tasks) and all(map(waits_for_server, tasks))),
-        (FreezeCause.SUSPENDED, facts.is_suspended),
+        (FreezeCause.SUSPENDED, _is_suspended(tasks, facts)),
         (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
         (FreezeCause.OWN_MEMORY_LIMIT, any(_swaps_for_limit(each, facts) for each in tasks)),
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
@@ -297,6 +299,11 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
 def _is_discarding(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     discards = bool(facts.discarding) or any(map(is_discard, tasks))
     return discards and not facts.is_discard_overdue
+
+
+def _is_suspended(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether tasks wait for a suspended device; who waits for a page waits for memory."""
+    return facts.is_suspended or (facts.may_be_suspended and not any(map(is_fault, tasks)))
 
 
 def deeper(before: FreezeCause | None, newest: FreezeCause) -> FreezeCause:

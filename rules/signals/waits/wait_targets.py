@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.zfs.pool_state import POOL, pool_of
-from iowarden.rules.signals.activity import stack_below
+from iowarden.rules.signals.activity import members, stack_below
 from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.discards import Discarder, is_discard, placed
 from iowarden.rules.signals.storage_call import is_server, waits_for_server, waits_in
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 HOST = ""
 """The device of a wait whose file is on no device that is known."""
-SUSPENDED_SECONDS = 10.0
-"""A device may be suspended for so long before that is read: two polls."""
 _ZFS = "zfs"
 _FILE_SYSTEMS = {
     "bch2_": ("bcachefs",),
@@ -104,7 +102,7 @@ def waits_by_device(
             for wait in waits_alike:
                 where = (
                     name
-                    or _suspended_device(wait, view)
+                    or _suspended_device(wait, view, topology)
                     or _only_of_type(wait.task, view, topology)
                 )
                 by_device.setdefault(where, []).append(wait)
@@ -191,17 +189,22 @@ def _swap_device(by_device: Iterable[str], view: View, topology: Topology) -> st
     return found[0] if len(found) == 1 else HOST
 
 
-def _suspended_device(wait: Wait, view: View) -> str:
+def _suspended_device(wait: Wait, view: View, topology: Topology) -> str:
     """Return the one device of device-mapper that was suspended when a wait began, else HOST.
 
-    Nothing reaches the disks then, and no other device is known that it could be for. Who waits for
-    a page waits for memory.
+    Nothing reaches the disks then, and no other device is known that it could be for. Several of
+    one stack are one: the origin of a snapshot and what is below it, the volumes above a pvmove.
+    Who waits for a page waits for memory.
     """
     since = suspended.since_seconds(suspended.GROUP.state(view.states))
-    if len(since) != 1 or is_fault(wait.task):
+    if not since or is_fault(wait.task):
         return HOST
-    ((name, at),) = since.items()
-    return name if wait.not_before_seconds >= at - SUSPENDED_SECONDS else HOST
+    below = {name: members(topology, name) | {name} for name in sorted(since)}
+    above_all = [name for name in below if below[name] >= since.keys()]
+    below_all = [name for name in below if all(name in each for each in below.values())]
+    name = next(iter([*above_all, *below_all]), HOST)
+    began = min(since.values()) - device_facts.SUSPENDED_SECONDS
+    return name if wait.not_before_seconds >= began else HOST
 
 
 def _only_of_type(task: BlockedTask, view: View, topology: Topology) -> str:

@@ -515,6 +515,66 @@ def test_who_opens_a_file_waits_for_the_one_device_that_is_suspended(*, is_suspe
     assert all(second - began >= 12 for second, _ in host.mails())
 
 
+STACKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "the origin of a snapshot": {"dm-0": ("sda",), "dm-1": ("dm-0",)},
+    "volumes above a pvmove": {"dm-0": ("sda",), "dm-1": ("dm-0",), "dm-2": ("dm-0",)},
+    "two volumes of a disk": {"dm-0": ("sda",), "dm-1": ("sda",)},
+}
+
+
+def with_suspended(stack: Mapping[str, tuple[str, ...]]) -> Blocked:
+    """Return a host all of whose volumes LVM has just suspended."""
+    host = Blocked()
+    for number, (name, below) in enumerate(stack.items()):
+        base = f"/sys/block/{name}"
+        files = {f"{base}/dev": f"253:{number}\n", f"{base}/dm/uuid": f"LVM-{number}\n"}
+        files |= {f"{base}/dm/suspended": "0\n", f"{base}/dm/name": f"vg-{number}\n"}
+        links = {f"/sys/block/{each}/holders/{name}": None for each in below}
+        links |= {f"{base}/slaves/{each}": None for each in below}
+        host.machine.memory.write({**files, **links, f"{base}/size": "1953525168\n"})
+        host.disks[name] = Counters()
+    host.pass_seconds(30, [], sda=8_000_000)
+    host.machine.memory.write({f"/sys/block/{name}/dm/suspended": "1\n" for name in stack})
+    return host
+
+
+OPENS: dict[str, object] = {
+    "file": "",
+    "mount": "",
+    "waits_at": "",
+    "counters": (),
+    "stack": (),
+    "system_call": f"257 0xffffff9c 0x1b6 {_CODES}",
+}
+
+
+@pytest.mark.parametrize("channel", ["", "io_schedule"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_several_suspended_volumes_are_mailed_after_30_s_as_one_is(
+    stack: str, channel: str
+) -> None:
+    """A tool was killed; two programs open files. Of no task the device or a stack is known."""
+    host = with_suspended(STACKS[stack])
+    began = host.second
+    host.pass_seconds(50, [task(n, **OPENS, wait_channel=channel) for n in range(2)])
+    assert 28 <= host.mails()[0][0] - began <= 35
+    assert host.machine.host.names("warning") >= {"DeviceSuspended"}
+    causes = host.machine.host.engine.signals.harm().causes  # type: ignore[union-attr]
+    shown = {"the origin of a snapshot": "dm-1", "volumes above a pvmove": "dm-0"}.get(stack, "")
+    assert causes == ({shown: "suspended"} if channel else {})
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_who_may_wait_for_a_disk_does_not_wait_for_a_suspended_volume(in_flight: int) -> None:
+    """Two are locked for the night; an open waits for the disk, which has a request in flight."""
+    host = with_suspended(STACKS["two volumes of a disk"])
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = in_flight
+    host.pass_seconds(18, [task(n, **OPENS, wait_channel="io_schedule") for n in range(2)])
+    causes = host.machine.host.engine.signals.harm().causes  # type: ignore[union-attr]
+    assert (causes[""] == "suspended") is (not in_flight)
+
+
 def test_who_makes_a_file_system_on_another_volume_of_the_disk_is_named() -> None:
     """mkfs.ext4 discards dm-1 for half a minute; who works on dm-0 waits behind it."""
     host = Blocked()

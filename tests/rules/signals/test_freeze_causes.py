@@ -124,6 +124,7 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             {"is_suspended": True},
             "suspended",
         ),
+        ("one of several suspended devices", [READ], {"may_be_suspended": True}, "suspended"),
         (
             "a disk that completes nothing",
             [COMMIT],
