@@ -74,6 +74,8 @@ class DeviceProgress:
     """When discards last took a large part of the time."""
     discarding: bool = False
     """Whether the queue held discards when the current stall began."""
+    discarder_at_seconds: float | None = None
+    """The last poll that showed a task which waits for a discard of it."""
     wakes: tuple[float, float] = (0.0, 0.0)
     """The two longest wake-ups observed; 0: none."""
     writer_only: bool = False
@@ -162,12 +164,7 @@ def step(
         if progress.from_before is not is_old:
             progress = replace(progress, from_before=is_old)
         devices[name] = progress
-    # One discard may take longer than it is remembered that any completed.
-    discarding = {*tasks.discards}
-    discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
-    for name in discarding & devices.keys():
-        if not devices[name].discarding:
-            devices[name] = replace(devices[name], discarding=True)
+    devices |= _discarding(devices, kinds, tasks)
     for name, progress in devices.items():
         if progress.writer_only is not (name in tasks.writer_only):
             devices[name] = replace(progress, writer_only=not progress.writer_only)
@@ -236,6 +233,7 @@ def _stepped(
             discard_milliseconds=discard_milliseconds,
             discarded_at_seconds=discarded,
             discarding=discarded == now,
+            discarder_at_seconds=before.discarder_at_seconds,
             wakes=_wakes(before, now) if limits.spins and before.asleep else before.wakes,
         )
     if waiting and before.stalled_since_seconds is None:
@@ -249,6 +247,37 @@ def _stepped(
     if not waiting and before.stalled_since_seconds is not None:
         return replace(before, stalled_since_seconds=None)
     return before
+
+
+def _discarding(
+    devices: Mapping[str, DeviceProgress], kinds: WatchedKinds, tasks: WaitingTasks
+) -> dict[str, DeviceProgress]:
+    """Return the devices of which the last poll shows more about discards than their counters.
+
+    One discard may take longer than it is remembered that any completed.
+    """
+    discarding = {*tasks.discards}
+    discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
+    found = {
+        name: replace(devices[name], discarding=True, discarder_at_seconds=tasks.polled_seconds)
+        for name in discarding & devices.keys()
+    }
+    over = (name for name in devices if name not in found and _has_discarded(devices[name], tasks))
+    return found | {name: replace(devices[name], discarding=False) for name in over}
+
+
+def _has_discarded(progress: DeviceProgress, tasks: WaitingTasks) -> bool:
+    """Whether the discards before a stall are over: a task waited for them, and none does in it.
+
+    Those for which no task waits (XFS, '-o discard') are known by their counters alone.
+    """
+    since, polled = progress.stalled_since_seconds, progress.discarder_at_seconds
+    if not progress.discarding or since is None or polled is None:
+        return False
+    if tasks.waited_for is None or tasks.unplaced_discards:
+        return False
+    is_theirs = polled >= (progress.discarded_at_seconds or polled) - DISCARDED_SECONDS
+    return is_theirs and tasks.polled_seconds >= since + PROOF_SECONDS
 
 
 def _wakes(before: DeviceProgress, now: float) -> tuple[float, float]:

@@ -65,6 +65,8 @@ class WaitingTasks:
     """Devices that no program waits for but those that fill them."""
     writers: Mapping[int, float] = field(default_factory=dict)
     """Processes that were paused for their writing, and when they last were."""
+    unplaced_discards: bool = False
+    """Whether tasks discard, and it is not known where."""
 
 
 NOTHING = WaitingTasks()
@@ -108,6 +110,7 @@ def polled(
         {name: len(own) for name, own in by_device.items() if all(map(guards.is_command, own))},
         frozenset(writing) if is_known else frozenset(),
         writers,
+        any(discards.is_discard(task) for task in placeless),
     )
 
 

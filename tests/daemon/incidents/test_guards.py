@@ -392,6 +392,44 @@ def test_a_hang_that_begins_when_a_discard_has_ended_is_mailed_with_its_victims(
     assert host.mails()[0][0] - began <= 20
 
 
+@pytest.mark.parametrize("goes_on", ["", "8:16", "0:45"])
+@pytest.mark.parametrize("seconds", [0, 5, 15])
+def test_a_disk_that_hangs_after_the_nightly_fstrim_hangs(seconds: int, goes_on: str) -> None:
+    """It ended some seconds ago, or goes on with the next file system; nobody discards there now.
+
+    Where it is not known on which disk it discards, it may still be this one.
+    """
+    host = Blocked()
+    host.add_disk("sdb", queue_rotational="0")
+    host.machine.memory.write({"/sys/block/sda/queue/rotational": "0\n"})
+    host.pass_seconds(30, [], sda=8_000_000, sdb=8_000_000)
+    host.disks["sda"].in_flight = 1
+    for second in range(20):
+        host.disks["sda"].discards += 10
+        host.disks["sda"].discard_milliseconds += 900
+        host.pass_second([task(9, **{**FSTRIM, "voluntary_switches": 10 * second})])  # type: ignore[arg-type]
+    host.pass_seconds(seconds, [], sda=8_000_000)
+    host.disks["sda"].in_flight, host.disks["sdb"].in_flight = 2, int(bool(goes_on))
+    trims = [task(9, **{**FSTRIM, "waits_at": goes_on})] if goes_on else []  # type: ignore[arg-type]
+    host.pass_seconds(40, [*trims, task(1), task(2)])
+    assert host.cause("sda") == ("discarding" if goes_on == "0:45" else "hang")
+    assert goes_on == "0:45" or "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_a_queue_of_discards_for_which_no_task_waits_is_known_by_its_counters() -> None:
+    """XFS with '-o discard': its log submits them, and nobody waits; two backends do behind it."""
+    host = Blocked()
+    host.pass_seconds(30, [], sda=8_000_000)
+    for _ in range(20):
+        host.disks["sda"].discards += 4
+        host.disks["sda"].discard_milliseconds += 3_000
+        host.pass_seconds(1, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 8
+    host.pass_seconds(40, [task(1), task(2)])
+    assert host.cause("sda") == "discarding"
+    assert "DeviceHang" not in host.machine.host.names("critical")
+
+
 def test_a_disk_that_hangs_beside_one_that_discards_is_mailed_as_hanging() -> None:
     """fstrim keeps sdb busy; two backends wait for sda, which nothing explains."""
     host = Blocked()
