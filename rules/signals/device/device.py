@@ -42,6 +42,9 @@ WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_CRITICAL_SECONDS = 180.0
+PAUSING_RATIO = 0.5
+"""From this share of the time between two samples on, one of the discards was a long one, or they
+followed each other without a break, as those of fstrim."""
 DISCARDED_SECONDS = 10.0
 """A disk that has completed discards so lately is one on which a program discards."""
 PROOF_SECONDS = 2.0
@@ -223,7 +226,7 @@ def _stepped(
     if total != before.completed_total:
         # Short ones all the time ('-o discard') explain no pause.
         took = (discard_milliseconds - before.discard_milliseconds) * _MILLISECOND
-        is_long = guards.discards_explain(took, now - last_sample)
+        is_long = took >= PAUSING_RATIO * (now - last_sample)
         discarded = now if is_long else before.discarded_at_seconds
         return DeviceProgress(
             total,

@@ -822,16 +822,17 @@ def test_programs_of_a_container_that_wait_for_the_disk_are_mailed() -> None:
     assert host.mails()[0][0] - began <= 20
 
 
+@pytest.mark.parametrize("milliseconds", [8, 150, 400])
 @pytest.mark.parametrize("has_probe", [True, False])
 def test_a_disk_that_is_mounted_with_discard_and_hangs_is_mailed_like_any_other(
-    *, has_probe: bool
+    milliseconds: int, *, has_probe: bool
 ) -> None:
     """Short discards until the second in which it hangs: they explain nothing of it."""
     host = Blocked()
     host.has_probe = has_probe
     for _ in range(60):
-        host.disks["sda"].discards += 5
-        host.disks["sda"].discard_milliseconds += 8
+        host.disks["sda"].discards += 15
+        host.disks["sda"].discard_milliseconds += milliseconds
         host.pass_seconds(1, [], sda=8_000_000)
     began, host.disks["sda"].in_flight = host.second, 2
     host.pass_seconds(40, [task(1), task(2)])
