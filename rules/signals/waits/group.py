@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals.device import device
 from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.storage_call import is_server
@@ -59,6 +60,7 @@ from iowarden.rules.signals.waits.waits import (
     NO_POLLS,
     Polls,
     about_storage,
+    begun_anew,
     next_polls,
     returned,
 )
@@ -97,6 +99,8 @@ class HarmState:
     """Since when '/proc/stat' counts a blocked task without a break."""
     poll_boot_seconds: float = 0.0
     """The host's uptime at the last poll."""
+    asleep_seconds: float = 0.0
+    """For how long the host has been suspended since its boot."""
     sweeps: tuple[SweepMoment, ...] = ()
     before_waits: Mapping[str, SweepMoment] = field(default_factory=dict)
     """By device that programs wait for: the sweep that their load is measured from."""
@@ -166,6 +170,10 @@ NOTHING = HarmState()
 def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]:
     inputs = view.inputs
     now, snapshot = inputs.now_seconds, inputs.snapshot
+    if inputs.asleep_seconds != state.asleep_seconds:
+        is_resumed = inputs.asleep_seconds - state.asleep_seconds > device.SUSPENDED_SECONDS
+        polls = begun_anew(state.polls, now) if is_resumed else state.polls
+        state = replace(state, polls=polls, asleep_seconds=inputs.asleep_seconds)
     if snapshot.stat is not None:
         since = state.blocked_since_seconds
         blocked = snapshot.stat.procs_blocked > 0

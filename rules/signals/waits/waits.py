@@ -123,6 +123,18 @@ def next_polls(
     return Polls(_with_lock_waiters(waits), now), ended
 
 
+def begun_anew(polls: Polls, now: float) -> Polls:
+    """Return the polls after the host was suspended: waits of before begin with the resume.
+
+    What a disk has to do first then, it had not to do while they waited before.
+    """
+    waits = {
+        key: replace(wait, first_seconds=now, last_seconds=now, not_before_seconds=now)
+        for key, wait in polls.waits.items()
+    }
+    return replace(polls, waits=waits, last_seconds=now) if waits else polls
+
+
 def _with_lock_waiters(waits: Mapping[Key, Wait]) -> Mapping[Key, Wait]:
     """Return the waits; who waits for a memory map whose holder waits for storage does as well."""
     holders = {

@@ -225,3 +225,45 @@ def test_who_opens_files_while_a_disk_spins_up_and_another_has_requests_is_maile
     waiting = [task(number, **OPEN) for number in range(2)]  # type: ignore[arg-type]
     host.pass_seconds(25, waiting, sdb=0 if other == "hangs" else 8_000_000)
     assert host.mails()[0][0] - began <= 20
+
+
+def closed_lids(before: int, *closed_for: float) -> Blocked:
+    """Return a laptop with an SSD that two programs have waited for since before it was closed.
+
+    Between two closings it is open for 10 s, in which the disk answers nothing.
+    """
+    host = Blocked()
+    host.machine.memory.write({"/sys/block/sda/queue/rotational": "0\n"})
+    host.pass_seconds(30, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 3
+    host.pass_seconds(before, [task(1), task(2)])
+    for each in closed_for:
+        host.asleep += each
+        host.pass_seconds(10, [task(1), task(2)])
+    return host
+
+
+LIDS = [(4, (28_800.0,)), (9, (28_800.0,)), (4, (28_800.0, 7_200.0)), (9, (60.0, 60.0, 60.0))]
+
+
+@pytest.mark.parametrize(("before", "closed_for"), LIDS)
+def test_a_wait_of_before_a_suspend_is_permitted_what_one_after_it_is(
+    before: int, closed_for: tuple[float, ...]
+) -> None:
+    """The disk answers 24 s after the resume: links and controllers are initialized anew."""
+    host = closed_lids(before, *closed_for)
+    host.pass_seconds(14, [task(1), task(2)])
+    host.disks["sda"].in_flight = 0
+    host.pass_seconds(30, [], sda=8_000_000)
+    assert host.mails() == []
+
+
+@pytest.mark.parametrize(("before", "closed_for"), LIDS)
+def test_a_disk_that_does_not_answer_after_a_suspend_is_mailed(
+    before: int, closed_for: tuple[float, ...]
+) -> None:
+    """Programs have waited for half a minute since the last resume."""
+    host = closed_lids(before, *closed_for)
+    resumed = host.second - 10
+    host.pass_seconds(35, [task(1), task(2)])
+    assert 28 <= host.mails()[0][0] - resumed <= 40
