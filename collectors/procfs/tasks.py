@@ -109,7 +109,7 @@ _THREADS_FIELD = 17
 _STATUS = lazy_pattern(
     r"(\S) (N) I I I I (N) N N (N) N (N) (N) I I I I (N) I (N)(?: N (I))?(?: |$)".replace(
         "N", "[0-9]{1,20}"
-    ).replace("I", "-?[0-9]+")
+    ).replace("I", "-?[0-9]{1,20}")
 )
 """Fields 3 to 24 of '/proc/PID/stat': state, parent, flags, major faults, utime, stime, threads,
 start, resident pages. Source: proc(5)."""

@@ -60,7 +60,7 @@ from iowarden.rules.signals.waits.waits import (
     NO_POLLS,
     Polls,
     about_storage,
-    begun_anew,
+    after_resume,
     next_polls,
     returned,
 )
@@ -172,7 +172,7 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     now, snapshot = inputs.now_seconds, inputs.snapshot
     if inputs.asleep_seconds != state.asleep_seconds:
         is_resumed = inputs.asleep_seconds - state.asleep_seconds > device.SUSPENDED_SECONDS
-        polls = begun_anew(state.polls, now) if is_resumed else state.polls
+        polls = after_resume(state.polls, now) if is_resumed else state.polls
         state = replace(state, polls=polls, asleep_seconds=inputs.asleep_seconds)
     if snapshot.stat is not None:
         since = state.blocked_since_seconds

@@ -123,7 +123,7 @@ def next_polls(
     return Polls(_with_lock_waiters(waits), now), ended
 
 
-def begun_anew(polls: Polls, now: float) -> Polls:
+def after_resume(polls: Polls, now: float) -> Polls:
     """Return the polls after the host was suspended: waits of before begin with the resume.
 
     What a disk has to do first then, it had not to do while they waited before.
