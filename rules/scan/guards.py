@@ -128,9 +128,8 @@ def scan_disks(
         for a in firing
         if faults.meaning(a.name).fault is Fault.SLOW
     }
-    candidates = selftest_schedule.candidates(
-        disks, last.block, last.md or {}, None, last.zfs_vdevs
-    )
+    # The disks of a pool are not scanned: its scrub reads them.
+    candidates = selftest_schedule.candidates(disks, last.block, last.md or {}, None, None)
     known = {each.disk: each for each in candidates}
     found = []
     for disk in disks.by_key.values():
