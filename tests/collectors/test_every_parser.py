@@ -14,8 +14,10 @@ QUICK, SYSTEM = 150, int(os.environ.get("DAMAGED_TEXTS", "500"))
 """How many damaged texts each parser gets before each commit, and in the second tier. 100,000 of
 each take ten hours of CPU time."""
 SHORT, LONG = 2_000, 8_000
-"""Characters that are added to a text: four times as many may take five times as long."""
-MAX_GROWTH: Final = 5.0
+"""Characters that are added to a text, four times as many and a quarter of them."""
+MAX_GROWTH: Final = 8.0
+"""Between what is linear in them, 4, and what is quadratic, 16: a busy processor's caches make
+one look slower, but not the other."""
 MEASURABLE_SECONDS: Final = 0.02
 """What takes less is not quadratic: at 8,000 characters such a pattern takes ten times as long."""
 ALL = pytest.mark.parametrize("parser", parsers(), ids=lambda parser: parser.name)
@@ -58,7 +60,7 @@ def test_none_of_many_more_damaged_texts_does(parser: Parser) -> None:
 
 @pytest.mark.system
 @ALL
-def test_four_times_the_text_takes_at_most_five_times_as_long(parser: Parser) -> None:
+def test_no_parser_is_quadratic_in_the_length_of_its_text(parser: Parser) -> None:
     """Thousands of blanks, digits, quotes or brackets anywhere, and of each line.
 
     A ratio of two durations, each the shortest of several: another program cannot disturb all.

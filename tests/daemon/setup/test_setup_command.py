@@ -606,12 +606,13 @@ class Terminal:
             words = [GROUP, str(local_port), "setup", "--config", str(path), "--no-check"]
             os.execv(sys.executable, [sys.executable, "-c", PROGRAM, *words])
         self.seen = ""
+        self._waited_to = 0
 
     def wait(self, text: str) -> None:
-        """Wait for a text."""
-        at = len(self.seen)
-        while text not in self.seen[at:]:
-            self._read()
+        """Wait for a text after the one that was waited for before, often in one chunk with it."""
+        while text not in self.seen[self._waited_to :]:
+            assert self._read(), f"ended before {text!r}: {self.seen}"
+        self._waited_to = self.seen.index(text, self._waited_to) + len(text)
 
     def type(self, prompt: str, line: str) -> None:
         """Wait for a prompt, then type a line."""
