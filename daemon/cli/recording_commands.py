@@ -25,7 +25,7 @@ from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config, machine_name, read_config
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import load_files, load_rules
+from iowarden.daemon.config.rule_files import NO_DIRECTORY, load_files, load_rules
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import roles
 from iowarden.daemon.duration import duration_seconds
@@ -250,7 +250,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         return _failed(problem, exit_status.FAILED)
     if arguments.config is None:
         settings = parse_config("", "defaults", replay.HOST)
-        settings = dataclasses.replace(settings, rules_directory="/nonexistent")
+        settings = dataclasses.replace(settings, rules_directory=NO_DIRECTORY)
     else:
         settings = load_config(arguments.config)
     groups = [*load_rules(settings), *load_files(Path(name) for name in arguments.rules)]

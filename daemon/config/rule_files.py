@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.near import did_you_mean
+from iowarden.daemon.config.keys import KEYS
 from iowarden.rules.events import event_overrides
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.rulefile.overrides import apply, severity
@@ -24,18 +26,24 @@ from iowarden.rules.rulefile.rulefile import (
     RuleGroup,
     parse_rule_file,
 )
+from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.rulefile.overrides import Override
 
+NO_DIRECTORY = ""
+"""As `rules_directory`: no rules of the user."""
+OTHER_SEVERITIES = ("none",)
+"""Of rules that others ship for Prometheus (the alert Watchdog), spelled almost like ours."""
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
 """The shipped table of events."""
+_DEFAULT_DIRECTORY = next(key.default for key in KEYS if key.path == "rules_directory")
 _ALERT = re.compile(r"\balert: *['\"]?([A-Za-z_]\w*)")
 _RECORDED = re.compile(r"\b[A-Za-z_]\w*(?::\w+)+\b")
 """The name of a series that a rule records, as Prometheus advises it: it has colons."""
@@ -88,7 +96,7 @@ def load_rules(settings: Config, shipped: Sequence[RuleGroup] | None = None) -> 
     """Return the shipped and the user's rule groups. `shipped`: those already read, or None.
 
     Errors: RuleFileError with all problems, each with file, line and column. A missing directory is
-    no error, an unreadable file in it is.
+    one if the configuration names it, an unreadable file always.
     """
     groups = [*(shipped_rules(settings) if shipped is None else shipped)]
     problems: list[str] = []
@@ -96,11 +104,37 @@ def load_rules(settings: Config, shipped: Sequence[RuleGroup] | None = None) -> 
         groups, _ = _overridden(groups, settings.overrides)
     except RuleFileError as error:
         problems += error.errors
+    problems += [text for text in (missing_directory(settings),) if text]
     own = _own(settings.rules_directory, groups)
     problems += (problem for refused in own.refused for problem in refused.problems)
     if problems:
         raise RuleFileError(problems)
     return groups + own.groups
+
+
+def missing_directory(settings: Config) -> str:
+    """Return why there are no rules of the user in the directory that is configured, or ''.
+
+    The default one need not exist.
+    """
+    directory = Path(settings.rules_directory)
+    if settings.rules_directory in {_DEFAULT_DIRECTORY, NO_DIRECTORY}:
+        return ""
+    try:
+        directory.stat()
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return ""  # why it cannot be read is reported with its files
+    else:
+        return ""
+    beside: list[str] = []
+    with contextlib.suppress(OSError):
+        beside = [str(each) for each in directory.parent.iterdir() if each.is_dir()]
+    return (
+        f"'{directory}': expected the directory of 'rules_directory', got none"
+        f"{did_you_mean(str(directory), beside)}; correct 'rules_directory', or create it"
+    )
 
 
 def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> LoadedRules:
@@ -221,7 +255,7 @@ def _parsed(paths: Iterable[Path], shipped: Sequence[RuleGroup]) -> LoadedRules:
     for path in paths:
         try:
             found = parse_rule_file(read_text(path), str(path))
-            problems = _taken(shipped, found)
+            problems = [*_taken(shipped, found), *_mistyped_severities(found)]
         except RuleFileError as error:
             found, problems = (), list(error.errors)
         if sum(len(group.rules) for group in (*groups, *found)) > MAX_RULES:
@@ -238,7 +272,7 @@ def _parsed(paths: Iterable[Path], shipped: Sequence[RuleGroup]) -> LoadedRules:
 
 def load_shipped(settings: Config) -> list[RuleGroup]:
     """Return the shipped rules without the user's overrides and rules."""
-    alone = replace(settings, shipped_rules=True, rules_directory="/nonexistent", overrides=())
+    alone = replace(settings, shipped_rules=True, rules_directory=NO_DIRECTORY, overrides=())
     return load_rules(alone)
 
 
@@ -261,6 +295,23 @@ def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
                 f" under 'overrides', or disable it there: '{place}: {{enabled: false}}'"
             )
     return problems
+
+
+def _mistyped_severities(own: Iterable[RuleGroup]) -> Iterator[str]:
+    """Yield alerts whose severity is almost one of iowarden's, as problems.
+
+    Such an alert would count as a warning. A severity that is no typing error may be another
+    program's, which gets the same file.
+    """
+    known = [each.name.lower() for each in Severity]
+    for rule in _alerting(own):
+        level = severity(rule)
+        meant = did_you_mean(level, known)
+        if meant and level not in {*known, *OTHER_SEVERITIES} and "{{" not in level:
+            yield (
+                f"'{rule.file}':{rule.line}: {rule.alert}: severity: expected one of"
+                f" {', '.join(known)}, got {level!r}{meant}"
+            )
 
 
 def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
@@ -299,6 +350,8 @@ def read_text(path: Path) -> str:
 
 
 def _in_directory(directory: str) -> list[Path]:
+    if directory == NO_DIRECTORY:
+        return []
     try:
         found = sorted(Path(directory).iterdir())
     except FileNotFoundError:

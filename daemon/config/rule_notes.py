@@ -1,4 +1,4 @@
-"""What to note about the rules of the user: selectors that match nothing, the history they need."""
+"""What to note about rules and overrides of the user: what never matches, the history they need."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import registry
 from iowarden.collectors.quantity import duration, size
 from iowarden.daemon import metrics
-from iowarden.daemon.config.rule_files import read_text
+from iowarden.daemon.config.rule_files import missing_directory, read_text
 from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.engine import engine
 from iowarden.rules.promql.history import max_samples
 from iowarden.rules.promql.store import MAX_SAMPLES
+from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule, expression_place
-from iowarden.rules.rulefile.unmatched_selectors import Catalog, unmatched
+from iowarden.rules.rulefile.unmatched_selectors import Catalog, unmatched, unmatched_in
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals import table as signals
 from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.daemon.config.schema import Config
-    from iowarden.rules.rulefile.rulefile import RuleGroup
+    from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup
 
 MAX_NOTES = 50
 LONG_RANGE_SECONDS, MAX_ESTIMATES = 3600.0, 10
@@ -32,24 +34,59 @@ SAMPLE_BYTES = 16
 
 
 def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
-    """Return notes on selectors of the user's rules that can never match a series.
+    """Return notes on selectors that can never match: of overrides, and of the user's rules.
 
+    Also on severities that iowarden does not have.
     Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
     """
-    own = [group for group in groups if not group.is_shipped]
+    every = list(groups)
+    own = [group for group in every if not group.is_shipped]
+    missing = missing_directory(settings)
+    lines = [missing] if missing else []
+    lines += [*_of_overrides(every, settings), *_of_rules(own, settings), *_of_severities(own)]
+    more = len(lines) - MAX_NOTES
+    return [*lines[:MAX_NOTES], f"and {more} more notes"] if more > 0 else lines
+
+
+def _of_overrides(groups: Sequence[RuleGroup], settings: Config) -> Iterator[str]:
+    """Yield why a shipped rule whose expression was replaced never fires."""
+    changed = [each for each in settings.overrides if each.expression is not None]
+    if not changed or not any(group.is_shipped for group in groups):
+        return
+    known = catalog(settings)
+    for override in changed:
+        for _, reason in unmatched_in(str(override.expression), groups, known):
+            yield f"{override.place}: note: overrides: {override.rule}: expr: {reason}"
+
+
+def _of_severities(own: Iterable[RuleGroup]) -> Iterator[str]:
+    """Yield which severities of the user's alerts are none of iowarden's: what a file may have."""
+    for group in own:
+        for rule in group.rules:
+            level = severity(rule)
+            if level and "{{" not in level and level.upper() not in Severity.__members__:
+                known = ", ".join(each.name.lower() for each in Severity)
+                yield (
+                    f"'{rule.file}':{rule.line}:1: note: {_name(rule)}: severity {level!r} counts"
+                    f" as warning here; iowarden has {known}"
+                )
+
+
+def _of_rules(own: Sequence[RuleGroup], settings: Config) -> Iterator[str]:
+    """Yield selectors of the user's rules that can never match a series."""
     found = unmatched(own, catalog(settings)) if own else []
     texts: dict[str, str] = {}
-    lines = []
-    for each in found[:MAX_NOTES]:
+    for each in found:
         rule, place = each.rule, (each.rule.line, 1)
         with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded
             text = texts.setdefault(rule.file, read_text(Path(rule.file)))
             if each.position is not None:
                 place = expression_place(text, rule, each.position)
-        name = rule.alert if isinstance(rule, Rule) else rule.record
-        lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
-    more = len(found) - MAX_NOTES
-    return [*lines, f"and {more} more notes"] if more > 0 else lines
+        yield f"'{rule.file}':{place[0]}:{place[1]}: note: {_name(rule)}: {each.reason}"
+
+
+def _name(rule: Rule | RecordingRule) -> str:
+    return rule.alert if isinstance(rule, Rule) else rule.record
 
 
 def estimates(groups: Iterable[RuleGroup]) -> list[str]:

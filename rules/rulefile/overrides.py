@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 AnyRule = Rule | RecordingRule
 _SAME_UNIT = frozenset({"avg", "max", "min", "sum", "last", "quantile", "increase", "abs"})
 """Functions and aggregations whose value has the unit of their argument."""
+_RATIO, _NO_RATIO, _PERCENT = "_ratio", 2, 100
 _STATES = frozenset({"==", "!="})
 """Comparisons with a state, which is no limit that a person may want to move."""
 _MENTION = re.compile(r'(alertname="([^"]*)",\s*severity=")([^"]*)')
@@ -375,9 +376,24 @@ def _with_threshold(text: str, metric: str, value: float) -> str:
             f"threshold: expected one number, got {', '.join(repr(one.shown) for one in chosen)};"
             " override 'expr' instead"
         )
+    if problem := _no_ratio(chosen, value):
+        raise _OverrideError(f"threshold: {problem}")
     for limit in sorted(chosen, key=lambda one: -one.begin):
         text = f"{text[: limit.begin]}{repr(value).removesuffix('.0')}{text[limit.end :]}"
     return text
+
+
+def _no_ratio(limits: Iterable[_Limit], value: float) -> str:
+    """Return why a number is no limit of a ratio, '' if it may be one: a percentage is none.
+
+    Some go past 1: NVMe drives count their endurance past 100 %.
+    """
+    for limit in limits:
+        ratios = [metric for metric in limit.metrics if metric.endswith(_RATIO)]
+        if ratios and len(limit.metrics) == 1 and abs(limit.value) <= 1 and abs(value) >= _NO_RATIO:
+            meant = f"; did you mean {value / 100:g}?" if abs(value) <= _PERCENT else ""
+            return f"expected a ratio, 1 is 100 % ('{limit.shown}'), got {value:g}{meant}"
+    return ""
 
 
 def _main_comparison(node: Node) -> Binary | None:

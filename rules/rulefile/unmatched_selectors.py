@@ -81,6 +81,15 @@ def unmatched(groups: Iterable[RuleGroup], known: Catalog) -> list[Unmatched]:
     ]
 
 
+def unmatched_in(
+    expression: str, groups: Iterable[RuleGroup], known: Catalog
+) -> Iterator[tuple[int, str]]:
+    """Yield where an expression can never match, and why; it may select what `groups` record."""
+    rules = (rule for group in groups for rule in group.rules)
+    records = {rule.record for rule in rules if isinstance(rule, RecordingRule)}
+    yield from _found(parse(expression), known, records)
+
+
 def _found(
     node: Node, known: Catalog, records: set[str], *, absent: bool = False
 ) -> Iterator[tuple[int, str]]:

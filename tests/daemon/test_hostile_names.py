@@ -107,7 +107,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The service on such a machine, whose disks have stopped completing requests."""
     directory = tmp_path_factory.mktemp("hostile")
     live = Live(directory)
-    (directory / "rules.d").mkdir()
+    (directory / "rules.d").mkdir(exist_ok=True)
     (directory / "rules.d/mine.yaml").write_text(NOTE)
     with watched(directory, live) as on:
         on.wait_only(3.0)  # what is in flight at the first sample may have leaked

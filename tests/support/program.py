@@ -153,6 +153,8 @@ class _Written:
         self.environment = environment or {}
         server = f"server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, " if smtp_port else ""
         mail = f"mail: {{{server}timeout: 5s, initial_report: {str(initial_report).lower()}}}\n"
+        if not (directory / "rules.d").exists():  # a test may have a file there
+            (directory / "rules.d").mkdir()
         self.config = directory / "iowarden.yaml"
         self.config.write_text(
             f"host: db1.example.com\nlisten: 127.0.0.1:{self.port}\nstate_directory: {self.state}\n"

@@ -241,7 +241,7 @@ def _counts(counts: dict[str, int]) -> str:
 @cache
 def _product() -> tuple[Config, list[RuleGroup]]:
     settings = parse_config("", "defaults", replay.HOST)
-    settings = dataclasses.replace(settings, rules_directory="/nonexistent")
+    settings = dataclasses.replace(settings, rules_directory="")
     return settings, load_shipped(settings)
 
 

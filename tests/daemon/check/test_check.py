@@ -120,6 +120,7 @@ class Checker:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        (directory / "rules.d").mkdir(exist_ok=True)
         self.config = directory / "iowarden.yaml"
         self.config.write_text(
             f"state_directory: {directory}/state\nrules_directory: {directory}/rules.d\n"
@@ -318,7 +319,7 @@ def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> 
 def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
     """The file is named, and a degraded array is still critical."""
     rules = checked.directory / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "own.yaml").write_text("groups: [{name: a, rules: [{alert: A, expr: 'sum('}]}]\n")
     status, text = checked(machine(degraded=1))
     assert status == 2, text
@@ -328,7 +329,7 @@ def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
 def test_a_rule_file_that_is_none_by_its_size_is_not_read(checked: Checker) -> None:
     """A large dump in the directory would need more memory than the unit has."""
     rules = checked.directory / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     with (rules / "dump.yaml").open("wb") as dump:
         dump.truncate(2**40)
     status, text = checked(machine())

@@ -161,6 +161,7 @@ def test_config_check_takes_the_file_like_other_commands(
 ) -> None:
     """As '--config FILE', or as its argument; not both."""
     draft = tmp_path / "draft.yaml"
+    (tmp_path / "rules.d").mkdir()
     draft.write_text(f"host: db1\nrules_directory: {tmp_path}/rules.d\n")
     for words in (["--config", str(draft)], [str(draft)]):
         assert main.main(["config", "check", *words]) == 0

@@ -214,10 +214,68 @@ def test_labels_and_joins_that_cannot_be_are_noted(
     assert all(reason in each.reason for each in found)
 
 
+@pytest.mark.parametrize("command", [["rules", "check"], ["config", "check"]])
+def test_an_override_that_never_fires_is_noted_where_it_stands(
+    home: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped metric would switch the alert off unseen; what another rule records is good."""
+    place = home / "c.yaml"
+    typed = (
+        place.read_text().replace("  NoSwap: {enabled: false}\n", "")
+        + "  NoSwap: {expr: iowarden_memory_swap_total_bytess > 0}\n"
+    )
+    place.write_text(
+        typed + "  MdDegraded/critical: {expr: 'iowarden:write_stall:queued_bytes > 0'}\n"
+    )
+    assert main.main([*command, *config(home)[:2]]) == 0
+    told = capsys.readouterr().out
+    assert (
+        f"'{place}':5: note: overrides: NoSwap: expr: there is no metric"
+        " 'iowarden_memory_swap_total_bytess', so this never matches; did you mean"
+        " 'iowarden_memory_swap_total_bytes'?" in told
+    )
+    assert told.count(": note: ") == 1
+
+
+def test_a_missing_directory_of_rules_is_an_error(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the configuration names it: its rules would never be evaluated. The default may miss."""
+    (home / "c.yaml").write_text(f"rules_directory: {home}/rule.d\nstate_directory: {home}\n")
+    for command in (["rules", "check"], ["config", "check"]):
+        assert main.main([*command, *config(home)[:2]]) == exit_status.CONFIG
+        assert capsys.readouterr().err == (
+            f"'{home}/rule.d': expected the directory of 'rules_directory', got none; did you mean"
+            f" '{home}/rules.d'?; correct 'rules_directory', or create it\n"
+        )
+
+
+def test_a_mistyped_severity_is_an_error_and_a_foreign_one_a_note(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be a warning; a severity of another program's may stay in a file for both."""
+    own = home / "rules.d" / "mine.yaml"
+    own.write_text(MINE.replace("notice", "critcal"))
+    for words in (config(home), (str(own),)):
+        assert main.main(["rules", "check", *words]) == exit_status.CONFIG
+        assert capsys.readouterr().err == (
+            f"'{own}':4: Mine: severity: expected one of info, notice, warning, critical, got"
+            " 'critcal'; did you mean 'critical'?\n"
+        )
+    for foreign in ("page", "none"):
+        own.write_text(MINE.replace("notice", foreign))
+        assert main.main(["rules", "check", *config(home)]) == 0
+        note = f"':4:1: note: Mine: severity '{foreign}' counts as warning here; iowarden has info"
+        assert note in capsys.readouterr().out
+    own.write_text(MINE.replace("notice", "'{{ $labels.level }}'"))
+    assert main.main(["rules", "check", *config(home)]) == 0
+    assert "severity" not in capsys.readouterr().out
+
+
 def test_no_shipped_rule_has_a_selector_or_a_join_that_never_matches() -> None:
     """The check itself: the shipped rules are tested with data that they match."""
     settings = parse_config("", "iowarden.yaml")
-    groups = load_rules(dataclasses.replace(settings, rules_directory="/nonexistent"))
+    groups = load_rules(dataclasses.replace(settings, rules_directory=""))
     assert [each.reason for each in unmatched(groups, catalog(settings))] == []
 
 
@@ -244,7 +302,7 @@ def test_the_service_reports_which_rule_can_never_find_anything(home: Path) -> N
 def test_shipped_rules_find_what_they_name() -> None:
     """A typo in a rule would be an alert that never fires."""
     settings_ = parse_config("", "c.yaml")
-    groups = load_rules(dataclasses.replace(settings_, rules_directory="/nonexistent"))
+    groups = load_rules(dataclasses.replace(settings_, rules_directory=""))
     assert len(groups) > 5
     assert unmatched(groups, catalog(settings_)) == []
 

@@ -668,7 +668,7 @@ def test_a_user_s_rule_with_the_label_condition_is_heard_during_a_write_stall(
     """
     live = Database(tmp_path)
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "mine.yaml").write_text(
         RULE.replace("SEVERITY", "critical").replace("X1", "Database-down")
     )

@@ -35,7 +35,7 @@ def laptop(host: Watched, mode: int, seconds: float) -> None:
 def two_severities(tmp_path: Path) -> None:
     """Write the user's rules."""
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "mine.yaml").write_text(
         RULE.replace("SEVERITY", "warning").replace("> 0", "> 0 < 9")
         + RULE.partition("rules:\n")[2].replace("SEVERITY", "critical").replace("> 0", ">= 9")

@@ -25,7 +25,7 @@ RISKY = {
 
 def with_findings(tmp_path: Path) -> Live:
     """Return a machine with a degraded array, a risky setting and a notice."""
-    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d").mkdir(exist_ok=True)
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
     live = Live(tmp_path)
     live.degrade()
@@ -204,7 +204,7 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
 
 def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -> None:
     """An intermittent notice, a disk that is pulled, a restart: all in one mail."""
-    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d").mkdir(exist_ok=True)
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
     live = Live(tmp_path)
     on, off = ({"/proc/sys/vm/laptop_mode": value} for value in ("5\n", "0\n"))
@@ -249,7 +249,7 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ended", ["over", "rule removed", "rule removed while it was off"])
 def test_a_note_that_ended_is_not_reported_for_weeks(tmp_path: Path, ended: str) -> None:
     """It is reported as resolved in the week in which it ended, and not again."""
-    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d").mkdir(exist_ok=True)
     rules = tmp_path / "rules.d" / "mine.yaml"
     rules.write_text(NOTE)
     live = Live(tmp_path)

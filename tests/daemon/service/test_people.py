@@ -59,7 +59,7 @@ def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) ->
     """Two alerts of one incident, the higher one silenced: it was mailed, so it is not silenced."""
     live = Live(tmp_path)
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     other = RULE.partition("rules:\n")[2].replace("LaptopMode", "Known").replace("asleep", "awake")
     rules.joinpath("mine.yaml").write_text(
         RULE.replace("SEVERITY", "warning") + other.replace("SEVERITY", "critical")
@@ -84,7 +84,7 @@ def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) ->
 def test_what_is_silenced_is_in_no_digest_until_its_silence_ends(tmp_path: Path) -> None:
     """A notice is acknowledged for a fortnight: two weeks without a mail, then it is sent once."""
     live = Live(tmp_path)
-    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d").mkdir(exist_ok=True)
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
     with watched(tmp_path, live) as host:
         host.wait(20)
@@ -118,7 +118,7 @@ def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: P
     """Acknowledged is not ignored: an acknowledged warning is mailed again once it is critical."""
     live = Live(tmp_path)
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "mine.yaml").write_text(
         RULE.replace("SEVERITY", "warning").replace("> 0", "> 0 < 9")
         + RULE.partition("rules:\n")[2].replace("SEVERITY", "critical").replace("> 0", ">= 9")

@@ -276,7 +276,7 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     assert answer.returncode == 78
     assert f"'{bad}':2: mail.prot: unknown key" in answer.stderr
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "mine.yaml").write_text(
         "groups:\n  - name: mine\n    rules:\n      - alert: X\n        expr: info(a) > 1\n"
     )

@@ -200,7 +200,7 @@ def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: 
 def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     """SIGHUP is handled before the rules are read: by default it ends a program."""
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     rule = "      - {alert: A, expr: vector(1), labels: {severity: info}}\n"
     (rules / "mine.yaml").write_text(f"groups:\n  - name: mine\n    rules:\n{rule * 1000}")
     live = Live(tmp_path)
@@ -399,7 +399,7 @@ def _a_shipped_name(directory: Path) -> str:
 
 
 def _a_pipe(directory: Path) -> str:
-    (directory / "rules.d").mkdir()
+    (directory / "rules.d").mkdir(exist_ok=True)
     os.mkfifo(directory / "rules.d" / "mine.yaml")
     return "mine.yaml': expected a file"
 

@@ -36,7 +36,7 @@ def machine(tmp_path: Path, *expressions: str) -> Live:
         f"      - {{alert: A{number}, expr: '{text}', labels: {{severity: notice}}}}\n"
         for number, text in enumerate(expressions)
     )
-    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d").mkdir(exist_ok=True)
     (tmp_path / "rules.d" / "mine.yaml").write_text(
         f"groups:\n  - name: mine\n    interval: 5s\n    rules:\n{rules}"
     )

@@ -163,7 +163,7 @@ def test_daylight_saving_is_in_the_dates_and_nowhere_else(
 def test_a_week_is_a_week_over_daylight_saving(tmp_path: Path) -> None:
     """The digest comes 168 hours after the start, in spring an hour later by the clock."""
     rules = tmp_path / "rules.d"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     (rules / "mine.yaml").write_text(NOTE)
     begun = moment(2026, 3, 26, 12, 0, 0)
     live = Live(tmp_path, wall=begun)

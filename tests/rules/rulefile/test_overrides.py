@@ -103,6 +103,11 @@ def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected:
         ("Both: {threshold: {c: 7}}", "a comparison of 'c' with a number, got 'a_seconds > 5'"),
         ("Both: {threshold: 7, expr: a}", "'expr' has its own threshold"),
         ("Both: {expr: a >}", "1:4: parse error:"),
+        (
+            "Full/warning: {threshold: 85}",
+            "expected a ratio, 1 is 100 % ('used_ratio > 0.8'), got 85; did you mean 0.85?",
+        ),
+        ("Full/critical: {threshold: {used_ratio: 950}}", "('used_ratio < 0.9'), got 950"),
         ("cold: {severity: info, for: 5m}", "a recording rule has no 'for' and 'severity'"),
     ],
 )
@@ -223,10 +228,10 @@ def test_a_rule_that_is_switched_off_is_not_there() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_is_the_threshold_that_is_evaluated(value: float) -> None:
     """Tiny, huge or negative: the expression has it as it was given."""
-    override = Override("Full/critical", "here", thresholds=(("", value),))
-    rule = rules(apply(parse_rule_file(RULES, "r.yaml"), (override,)))[1]
-    literal, _, rest = rule.expression.text.partition(" ")
-    assert (float(literal), rest) == (value, "< used_ratio")
+    override = Override("Both", "here", thresholds=(("b_seconds", value),))
+    rule = rules(apply(parse_rule_file(RULES, "r.yaml"), (override,)))[3]
+    rest, _, literal = rule.expression.text.rpartition(" ")
+    assert (rest, float(literal)) == ("a_seconds > 5 and b_seconds >", value)
 
 
 def test_every_shipped_rule_can_be_overridden_by_the_name_that_is_listed(tmp_path: Path) -> None:
