@@ -28,6 +28,7 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS, SET_OPERATORS
+from iowarden.rules.rulefile.coverage import covers
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.rulefile.unmatched_selectors import selectors
@@ -217,13 +218,25 @@ def _taken(
         if not isinstance(rule, Rule) or override.rule not in names[index]:
             continue
         for place, other in enumerate(rules):
-            if place != index and other is not None and _full_name(other) == _full_name(rule):
+            if place == index or not isinstance(other, Rule):
+                continue
+            if _full_name(other) == _full_name(rule):
+                cure = _superfluous((names[index][1], rule), names[place][1], other)
                 return (
                     f"the alert '{names[place][1]}' has severity {severity(rule)!r} as well; set"
-                    f" another severity, or disable that one: '{names[place][1]}: {{enabled:"
-                    " false}'"
+                    f" another severity{cure}"
                 )
     return ""
+
+
+def _superfluous(changed: tuple[str, Rule], name: str, other: Rule) -> str:
+    """Return which of two alerts can be disabled instead: one that the other covers; or ''."""
+    own, rule = changed
+    if covers(other, rule):
+        return f", or write, as '{name}' covers it, '{own}: {{enabled: false}}' instead"
+    if covers(rule, other):
+        return f", or disable that one, as this one covers it: '{name}: {{enabled: false}}'"
+    return "; both must stay, as they fire in different cases"
 
 
 def _expression(expression: Expression, override: Override) -> Expression:
