@@ -158,7 +158,7 @@ def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
         yield Override(
             rule=rule,
             place=f"'{reading.file}':{name_node.start_mark.line + 1}",
-            enabled=values.get("enabled", True),
+            enabled=values.get("enabled"),
             severity=values.get("severity"),
             for_seconds=values.get("for"),
             keep_firing_for_seconds=values.get("keep_firing_for"),

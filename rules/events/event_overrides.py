@@ -41,7 +41,7 @@ def apply(table: EventTable, overrides: Iterable[Override]) -> EventTable:
             continue
         rows[override.rule] = replace(
             rows[override.rule],
-            enabled=override.enabled,
+            enabled=override.enabled is not False,
             severity_here=Severity[override.severity.upper()] if override.severity else None,
         )
     if problems:

@@ -56,7 +56,7 @@ class Override:
     rule: str
     place: str
     """File and line, for messages."""
-    enabled: bool = True
+    enabled: bool | None = None
     severity: str | None = None
     for_seconds: float | None = None
     keep_firing_for_seconds: float | None = None
@@ -68,7 +68,7 @@ class Override:
     def keys(self) -> tuple[str, ...]:
         """Return the changed fields, by their names in the configuration."""
         changed = {
-            "enabled": not self.enabled,
+            "enabled": self.enabled is False,
             "severity": self.severity is not None,
             "for": self.for_seconds is not None,
             "keep_firing_for": self.keep_firing_for_seconds is not None,
@@ -98,14 +98,22 @@ def apply(
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
     problems: list[tuple[int, str]] = []
+    disabled: set[int] = set()
     # An override of one of several rules of a name is applied after one of all of them.
     for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
             for index in _chosen(override, names, kinds):
+                if override.enabled is False:
+                    disabled.add(index)
+                    continue
+                if override.enabled:
+                    disabled.discard(index)
                 if (rule := rules[index]) is not None:
-                    rules[index] = _changed(rule, override) if override.enabled else None
+                    rules[index] = _changed(rule, override)
         except (_OverrideError, PromqlError) as error:
             problems.append((number, refusal(override, error)))
+    for index in disabled:
+        rules[index] = None
     # Only what all overrides leave counts: another one may rename or disable the other alert.
     problems += [
         (number, refusal(override, taken))
@@ -158,7 +166,7 @@ def _chosen(
             f" events, got {override.rule!r}; {hint}"
         )
     particular = {"severity", "expr", "threshold"} & set(override.keys)
-    if len(chosen) > 1 and particular and override.enabled:
+    if len(chosen) > 1 and particular and override.enabled is not False:
         raise _OverrideError(
             f"{len(chosen)} rules have this name and {_listed(sorted(particular))} applies to"
             f" one only; name it: {' or '.join(repr(names[index][1]) for index in chosen)}"

@@ -141,6 +141,24 @@ def test_what_is_reported_of_one_of_a_name_goes_before_what_is_reported_of_all()
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
+        (("Full: {enabled: false}", "Full/critical: {enabled: true}"), ["critical"]),
+        (("Full: {enabled: true}", "Full/critical: {enabled: false}"), ["warning"]),
+        (("Full: {enabled: false}", "Full/critical: {for: 1m}"), []),
+    ],
+)
+def test_one_of_a_name_is_enabled_while_all_others_are_disabled(
+    lines: tuple[str, str], expected: list[str]
+) -> None:
+    """What is written of one alert goes before what is written of all, in any order."""
+    for order in (lines, lines[::-1]):
+        kept = rules(changed("\n  ".join(order)))
+        alerts = [each for each in kept if isinstance(each, Rule) and each.alert == "Full"]
+        assert [severity(rule) for rule in alerts] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
         (("Full/warning: {severity: critical}", "Full/critical: {enabled: false}"), ["critical"]),
         (
             ("Full/warning: {severity: critical}", "Full/critical: {severity: warning}"),
