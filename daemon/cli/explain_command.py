@@ -19,7 +19,13 @@ from iowarden.collectors.pasted_text.decode import MAX_BYTES
 from iowarden.collectors.quantity import quantity, size
 from iowarden.daemon import json_codec
 from iowarden.daemon.check.report import count
-from iowarden.daemon.cli.service_client import ServiceError, command_of, decoded, requested
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    command_of,
+    configuration_of,
+    decoded,
+    requested,
+)
 from iowarden.daemon.control.documents import IncidentDetail, Result, Status
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.terminal.console import print_error, print_json, printable, show, table_of
@@ -91,7 +97,9 @@ def print_alert(arguments: argparse.Namespace, name: str, kind: str = "alert") -
     # Imported only here: the rules are not needed to explain a text, which has its own imports.
     from iowarden.daemon.manual import alert_manual  # noqa: PLC0415
 
-    settings, problems = _configured(arguments.config)
+    settings, problems = _configured(
+        configuration_of(arguments), is_given=arguments.config is not None
+    )
     try:
         rules, notes = alert_manual.rules_of(name, settings, kind)
     except alert_manual.UnknownAlertError as error:
@@ -101,7 +109,9 @@ def print_alert(arguments: argparse.Namespace, name: str, kind: str = "alert") -
         here = _here(arguments, name, [text for rule in rules for text in rule.series])
     except ServiceError as error:
         here = alert_manual.Here(problem=str(error))
-    answer = alert_manual.AlertManual(name, (*problems, *notes), tuple(rules), here)
+    answer = alert_manual.AlertManual(
+        name, (*problems, *notes), tuple(rules), here, settings.file, bool(settings.overrides)
+    )
     if arguments.json:
         print_json(json.loads(json_codec.encode(answer)))
     else:
@@ -109,7 +119,7 @@ def print_alert(arguments: argparse.Namespace, name: str, kind: str = "alert") -
     return 0
 
 
-def _configured(path: str | None) -> tuple[Config, tuple[str, ...]]:
+def _configured(path: str | None, *, is_given: bool) -> tuple[Config, tuple[str, ...]]:
     """Return the configuration in force; where a user may not read it, the defaults and why."""
     from iowarden.daemon.cli import command  # noqa: PLC0415
     from iowarden.daemon.config.parser import parse_config  # noqa: PLC0415
@@ -118,9 +128,9 @@ def _configured(path: str | None) -> tuple[Config, tuple[str, ...]]:
     try:
         return command.public_settings(argparse.Namespace(config=path))[0], ()
     except ConfigError as error:
-        if path is not None:
+        if is_given:
             raise
-        defaults = parse_config("", command.DEFAULT_CONFIG, "text")
+        defaults = parse_config("", path or command.DEFAULT_CONFIG, "text")
         return defaults, (f"thresholds as shipped, not as configured here: {error}",)
 
 

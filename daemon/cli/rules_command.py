@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.cli import command, explain_command
-from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    configuration_of,
+    decoded,
+    guarded,
+    requested,
+)
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_files, load_rules, read_text
@@ -128,6 +134,7 @@ def _failures(path: Path) -> Sequence[str]:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    arguments.config = configuration_of(arguments)
     settings = command.settings(arguments)
     groups = load_rules(settings)
     lines = _lines(groups, _alerts(arguments))

@@ -19,7 +19,7 @@ from iowarden.collectors.model import UserInputError
 from iowarden.collectors.quantity import duration
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
-from iowarden.daemon.control.documents import Result
+from iowarden.daemon.control.documents import Result, Status
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
 from iowarden.daemon.storage import state_access
 from iowarden.daemon.storage.bounded import NoAnswerError
@@ -85,6 +85,24 @@ def requested(arguments: argparse.Namespace, command: str, body: object = None) 
     """Send one command to the service; return its answer. Errors: ServiceError."""
     answer: dict[str, Any] = next(exchange(arguments, command, body))["answer"]
     return answer
+
+
+def configuration_of(arguments: argparse.Namespace) -> str | None:
+    """Return the configuration file of a command about the running service, None for the default.
+
+    It is the file that was given, or else the one that the service uses, if it answers and the
+    file exists.
+    """
+    if arguments.config is not None:
+        return str(arguments.config)
+    try:
+        path = decoded(Status, requested(arguments, "status")).configuration
+        os.stat(path)
+    except (ServiceError, FileNotFoundError):
+        return None
+    except OSError:  # why it cannot be read is reported where it is read
+        pass
+    return path
 
 
 def query_of(

@@ -81,7 +81,8 @@ def parse_config(text: str, file: str, machine: str = "localhost") -> Config:
         problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
     if problems:
         raise ConfigError(tuple(problem for _, problem in sorted(problems)))
-    return _config(values, given.get("overrides", ()), machine)
+    found = _config(values, given.get("overrides", ()), machine)
+    return dataclasses.replace(found, file=file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,9 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
             continue
         path = prefix + name_node.value
         if path in seen:
-            reading.report(name_node, f"{path}: given before, in line {seen[path]}; remove one")
+            is_section = path in sections or path in _SECTIONS
+            cure = "put these lines below that one" if is_section else "remove one"
+            reading.report(name_node, f"{path}: given before, in line {seen[path]}; {cure}")
             continue
         seen[path] = name_node.start_mark.line + 1
         if path in sections:

@@ -128,6 +128,8 @@ class Config:
     log_level: str
     overrides: tuple[Override, ...] = ()
     """Changes to shipped rules."""
+    file: str = dataclasses.field(default="", compare=False)
+    """Where this was read, or would have been."""
     redactor: Redactor = dataclasses.field(default_factory=Redactor, repr=False, compare=False)
     """Knows each secret that was read for this configuration."""
 

@@ -267,6 +267,8 @@ class Status:
     host: str = ""
     now_seconds: float = 0.0
     started_seconds: float = 0.0
+    configuration: str = ""
+    """The configuration file in use."""
     ready: bool = False
     """Whether all data was read at least once; before that, alerts may be missing."""
     summary: str = ""

@@ -22,6 +22,7 @@ from iowarden.daemon.terminal.console import printable
 from iowarden.daemon.terminal.times import since_text, span
 from iowarden.rules.manual import manual
 from iowarden.rules.manual.manual import Manual  # noqa: TC001 - as above
+from iowarden.rules.rulefile.rulefile import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,6 +70,10 @@ class AlertManual:
     rules: tuple[Manual, ...] = ()
     """The most severe first. An event has one, without an expression."""
     here: Here = dataclasses.field(default_factory=Here)
+    configuration: str = CONFIG
+    """The configuration file, which can change the rules."""
+    has_overrides: bool = False
+    """Whether that file changes rules already, so that it has the key for it."""
 
 
 class UnknownAlertError(Exception):
@@ -87,7 +92,9 @@ def rules_of(
         return found, ()
     shipped = dataclasses.replace(settings, overrides=(), shipped_rules=True)
     if found := _manuals(name, shipped):
-        return found, (f"it is disabled here, by 'overrides' or 'shipped_rules' of {CONFIG}",)
+        return found, (
+            f"it is disabled here, by 'overrides' or 'shipped_rules' of {settings.file}",
+        )
     known = [*rule_files.alert_names(shipped), *rule_files.load_events().rows]
     raise UnknownAlertError(
         f"no {kind} '{name}'{did_you_mean(name, known)}; all of them: iowarden rules list"
@@ -126,7 +133,7 @@ def sections(of: AlertManual) -> Iterator[str]:
         "not determined when it fires", dict.fromkeys(each.unknown for each in manuals)
     )
     yield from _part("rule", [line for each in manuals for line in _rule(each)])
-    yield from _part("change or silence it", _changes(manuals))
+    yield from _part("change or silence it", _changes(of))
     yield from _part("more", _more(first))
 
 
@@ -214,20 +221,34 @@ def _facts(each: Manual) -> Iterator[str]:
     yield each.place
 
 
-def _changes(manuals: Sequence[Manual]) -> Iterator[str]:
-    name = manuals[0].alert
+def _changes(of: AlertManual) -> Iterator[str]:
+    name = of.rules[0].alert
     yield "stop its notifications for a time; add a label to mean one object, such as device=sda:"
     yield f"  iowarden silence add --for 2h --reason 'TEXT' {name}"
-    if manuals[0].event_severity:
-        yield f"change the severity of all its events, in {CONFIG}:"
-    else:
-        yield f"change a threshold, 'for' or 'severity' of it, in {CONFIG}:"
-    yield "  overrides:"
-    yield from (f"    {each.override}" for each in manuals)
-    yield f"or switch it off, in place of {'that' if len(manuals) == 1 else 'these lines'}:"
-    yield f"    {name}: {{enabled: false}}"
+    shipped = [each for each in of.rules if each.place.startswith(SHIPPED)]
+    for each in of.rules:
+        if each not in shipped:
+            file, _, line = each.place.rpartition(":")
+            yield f"it is a rule of yours: to change it or switch it off, edit {file}, line {line}"
+    if shipped:
+        yield from _overrides(of, shipped)
     yield "check and load that:"
     yield "  iowarden config check && systemctl reload iowarden"
+
+
+def _overrides(of: AlertManual, shipped: Sequence[Manual]) -> Iterator[str]:
+    """Yield the lines of the configuration that change shipped rules, or classes of events."""
+    what = "a threshold, 'for' or 'severity' of it"
+    if shipped[0].event_severity:
+        what = "the severity of all its events"
+    yield f"change {what}, in {of.configuration}:"
+    if of.has_overrides:
+        yield "  (it has the line 'overrides:'; put what follows below that one)"
+    else:
+        yield "  overrides:"
+    yield from (f"    {each.override}" for each in shipped)
+    yield f"or switch it off, in place of {'that' if len(shipped) == 1 else 'these lines'}:"
+    yield f"    {shipped[0].alert}: {{enabled: false}}"
 
 
 def _more(first: Manual) -> Iterator[str]:

@@ -669,6 +669,7 @@ class Service:
             notice=lambda due: self._notifier.notice(due, now),
             self_tests=self._self_tests.runs,
             full_reads=self._scans.full_reads,
+            configuration=str(Path(config.file).absolute()),
             show_programs=config.show_programs,
         )
 

@@ -69,6 +69,8 @@ class ViewInputs:
     receivers: tuple[documents.MailLine, ...] = ()
     """Those other than mail."""
     unnotified: Unnotified = field(default_factory=Unnotified)
+    configuration: str = ""
+    """The configuration file in use."""
     show_programs: bool = False
     """Whether names of programs, units and files may be shown."""
 
@@ -88,6 +90,7 @@ def answer(known: ViewInputs) -> documents.Status:
         host=known.host,
         now_seconds=known.realtime(known.now),
         started_seconds=known.realtime(known.started_seconds),
+        configuration=known.configuration,
         ready=known.ready,
         summary=headline(incidents, alerts),
         incidents=incidents,

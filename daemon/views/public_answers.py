@@ -95,6 +95,7 @@ def status(found: documents.Status) -> documents.Status:
     """Return a status of public inputs without errors of collectors and what silences match."""
     return replace(
         found,
+        configuration="",
         collectors=tuple(replace(c, error="") for c in found.collectors),
         silences=tuple(replace(s, matchers=()) for s in found.silences),
         waiting=tuple(waiting_answers.nameless(found.waiting)),

@@ -9,6 +9,7 @@ import pty
 import re
 import sys
 import tempfile
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,7 +96,7 @@ def test_a_class_of_events_is_explained_as_well(
     assert "First copy important data off this disk." in text
     assert "an event of a log or of an array, not a rule" in text
     change = part(text, "change or silence it")
-    assert "  overrides:\n      scsi_medium_error: {severity: warning}\n" in change
+    assert "below that one)\n      scsi_medium_error: {severity: warning}\n" in change
     assert "  scsi_medium_error: {enabled: false}\n" in change
     assert "threshold" not in change
 
@@ -156,6 +157,27 @@ def test_an_alert_of_the_administrator_is_explained(
     text = explained(home, capsys, "Mine")
     assert text.startswith("Mine\n  notice: load 31\n")
     assert "threshold: iowarden_load1 > 30" in text
+    change = part(text, "change or silence it")
+    assert f"to change it or switch it off, edit {home}/rules.d/mine.yaml, line 1\n" in change
+    assert "overrides" not in change
+    assert "enabled" not in change
+
+
+def test_the_lines_of_a_change_fit_the_configuration_that_is_there(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they are printed they are valid at the end of a file, or below its key 'overrides'."""
+    config = home / "c.yaml"
+    assert "(it has the line 'overrides:'; put what follows below that one)\n" in explained(
+        home, capsys, "MdDegraded"
+    )
+    text = config.read_text().partition("overrides")[0]
+    config.write_text(text)
+    change = part(explained(home, capsys, "MdDegraded"), "change or silence it")
+    assert f", in {config}:\n    overrides:\n" in change
+    lines = "    overrides:\n" + change.partition("overrides:\n")[2].partition("  or switch")[0]
+    config.write_text(text + textwrap.dedent(lines))
+    assert main.main(["config", "check", str(config)]) == 0
 
 
 def test_a_file_is_still_read(
@@ -166,6 +188,18 @@ def test_a_file_is_still_read(
     (home / "mdstat").write_text("Personalities : [raid1]\nunused devices: <none>\n")
     assert main.main(["explain", "mdstat"]) == 2
     assert "/proc/mdstat" in capsys.readouterr().out
+
+
+def test_the_configuration_is_that_of_the_running_service(played: Played) -> None:
+    """It may have another one than the installed service; its file is named."""
+    before = played.config.read_text()
+    played.config.write_text(before + "overrides: {FilesystemFull/warning: {threshold: 0.7}}\n")
+    text = played.command("explain", "FilesystemFull").stdout
+    listed = played.command("rules", "list").stdout
+    played.config.write_text(before)
+    assert f", in {played.config}:\n" in text
+    assert "threshold: iowarden_filesystem_sustained_used_ratio > 70 %" in text
+    assert re.search(r"FilesystemFull +warning .* overridden: threshold", listed)
 
 
 def test_the_running_service_says_what_fires_and_what_is_measured(played: Played) -> None:

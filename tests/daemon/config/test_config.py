@@ -294,6 +294,10 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("overrides: [A]", "overrides: expected 'key: value' lines, got a list"),
         ("overrides: {A: off}", "overrides.A: expected 'key: value' lines, got a text"),
         ("overrides: {[a]: {}}", "overrides: expected a key, got a list"),
+        (
+            "overrides:\n  A: {for: 5m}\noverrides:\n  B: {}",
+            "3: overrides: given before, in line 1; put these lines below that one",
+        ),
         ("overrides:\n  A: {for: 5m}\n  A: {}", "3: overrides.A: given before, in line 2"),
         ("overrides: {A: {fro: 5m}}", "overrides.A.fro: unknown key; expected one of enabled,"),
         ("overrides: {A: {for: 5}}", 'overrides.A.for = "5": expected a duration from 0s to 1y'),

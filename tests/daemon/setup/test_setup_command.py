@@ -351,7 +351,10 @@ def test_ctrl_c_during_the_test_mail_changes_nothing(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("mail:\n  to: a\nmail:\n  to: b\n", ":3: mail: given before, in line 1; remove one"),
+        (
+            "mail:\n  to: a\nmail:\n  to: b\n",
+            ":3: mail: given before, in line 1; put these lines below that one",
+        ),
         ("mail: &m {to: a}\nx: *m\n", ":2: expected no alias, got '*' and a name; write it out"),
         ("mail: [\n", ":2: not YAML: "),
     ],
