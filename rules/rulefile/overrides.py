@@ -388,20 +388,25 @@ def _with_threshold(text: str, metric: str, value: float) -> str:
         chosen = [] if main is None else list(_limits(main, text, deep=False))
         what = "an alert whose value is compared with a number"
     if not chosen:
-        raise _OverrideError(
-            f"threshold: expected {what}, got {listed}; name a metric,"
-            " 'threshold: {METRIC: NUMBER}', or override 'expr'"
-        )
+        named = [f"'threshold: {{{name}: NUMBER}}'" for name, _ in adjustable(text)]
+        steps = f"write {' or '.join(named)}, or " if named else ""
+        raise _OverrideError(f"threshold: expected {what}, got {listed}; {steps}{_own(text)}")
     if len({limit.value for limit in chosen}) > 1:
         raise _OverrideError(
             f"threshold: expected one number, got {', '.join(repr(one.shown) for one in chosen)};"
-            " override 'expr' instead"
+            f" {_own(text)}"
         )
     if problem := _no_ratio(chosen, value):
         raise _OverrideError(f"threshold: {problem}")
     for limit in sorted(chosen, key=lambda one: -one.begin):
         text = f"{text[: limit.begin]}{repr(value).removesuffix('.0')}{text[limit.end :]}"
     return text
+
+
+def _own(text: str) -> str:
+    """Return what to write instead of a threshold: the whole expression, as YAML."""
+    expression = " ".join(text.split()).replace("'", "''")
+    return f"override 'expr' with other numbers, it is now: {{expr: '{expression}'}}"
 
 
 def _no_ratio(limits: Iterable[_Limit], value: float) -> str:

@@ -98,7 +98,7 @@ def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected:
         ),
         ("Full: {severity: info}", "name it: 'Full/warning' or 'Full/critical'"),
         ("Full/warning: {severity: critical}", "'Full/critical' has severity 'critical' as well"),
-        ("Either: {threshold: 7}", "got 'a_seconds > 5', 'a_seconds > 10'; name a metric"),
+        ("Either: {threshold: 7}", "got 'a_seconds > 5', 'a_seconds > 10'; override"),
         ("Either: {threshold: {a_seconds: 7}}", "expected one number, got 'a_seconds > 5'"),
         ("Join: {threshold: 7}", "whose value is compared with a number, got none"),
         ("Both: {threshold: {c: 7}}", "a comparison of 'c' with a number, got 'a_seconds > 5'"),
@@ -215,6 +215,32 @@ def test_the_advice_of_a_refused_severity_loses_no_alert() -> None:
     assert advised["FilesystemFull/warning"] == "FilesystemFull/critical"
     for disjoint in ("MdDegraded/critical", "MdDegraded/warning", "BtrfsErrors/critical"):
         assert disjoint not in advised
+
+
+def test_what_a_refused_threshold_advises_is_accepted() -> None:
+    """The next step has the whole expression; as it stands it changes nothing yet."""
+    shipped = load_shipped(parse_config("", "defaults"))
+    refused = 0
+    for rule in rules(shipped):
+        name = f"{rule.alert}/{severity(rule)}" if isinstance(rule, Rule) else rule.record
+        try:
+            apply(shipped, overrides(f"{name}: {{threshold: 1}}"))
+        except RuleFileError as error:
+            if "override 'expr'" not in error.errors[0]:
+                continue
+            cure = error.errors[0].rpartition("it is now: ")[2]
+            (after,) = (
+                each
+                for each in rules(apply(shipped, overrides(f"{name}: {cure}")))
+                if each.overridden
+            )
+            refused += 1
+            assert after.expression.text.split() == rule.expression.text.split()
+            for step in re.findall(r"'(threshold: {\w+: )NUMBER}'", error.errors[0]):
+                apply(shipped, overrides(f"{name}: {{{step}1}}}}"))
+    assert refused > 20
+    with pytest.raises(RuleFileError, match=r"iowarden_smart_confirmed_pending_sectors >= 16 or"):
+        apply(shipped, overrides("DiskPendingSectors/critical: {threshold: 20}"))
 
 
 def overrides(text: str) -> tuple[Override, ...]:
