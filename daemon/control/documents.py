@@ -114,6 +114,8 @@ class IncidentLine:
     """How often it was reopened."""
     cleared_seconds: float | None = None
     """Since when all its alerts are cleared; it is not resolved yet."""
+    unnotified: str = ""
+    """Why no receiver accepted a notification of it that is due; '' if one did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +269,6 @@ class Status:
     host: str = ""
     now_seconds: float = 0.0
     started_seconds: float = 0.0
-    configuration: str = ""
-    """The configuration file in use."""
     ready: bool = False
     """Whether all data was read at least once; before that, alerts may be missing."""
     summary: str = ""
@@ -295,6 +295,8 @@ class Status:
     """Other problems of the service itself, one sentence each."""
     waiting: tuple[WaitingLine, ...] = ()
     """Programs that wait for storage, the longest wait first; short waits are not listed."""
+    configuration: str = ""
+    """The configuration file in use."""
 
 
 @dataclass(frozen=True, slots=True)

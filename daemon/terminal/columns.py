@@ -76,9 +76,14 @@ def of_waiting(now: float) -> Columns[WaitingLine]:
 
 
 def mails_text(incident: IncidentLine, now: float) -> str:
-    """Return the number of notifications of an incident, and reason and time of the last one."""
+    """Return the number of notifications of an incident, and reason and time of the last one.
+
+    Where no receiver accepted one, why.
+    """
     if not incident.notifications:
         return "none yet"
+    if incident.unnotified:
+        return f"none accepted of {incident.notifications}: {incident.unnotified}"
     reason = f": {incident.last_notification_reason}" if incident.last_notification_reason else ""
     at = incident.notified_seconds
     when = "" if at is None else f" at {since_text(at, now)}"
@@ -103,7 +108,8 @@ def _incident(incident: IncidentLine, now: float) -> str:
         reason = f": {known.reason}" if known.reason else ""
         marks.append(f"acknowledged by {known.who}{reason}")
     marks += _silenced(incident.silences)
-    marks += [] if incident.notifications else ["not notified yet"]
+    is_notified = incident.notifications and not incident.unnotified
+    marks += [] if is_notified else ["not notified yet"]
     return _marked(incident.summary, incident.cleared_seconds, now, marks)
 
 

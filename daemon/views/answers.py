@@ -257,6 +257,7 @@ def _incident(
         last_notification_reason=found.last_mail.reason if found.last_mail else "",
         recurrences=found.recurrences,
         cleared_seconds=known.moment(cleared),
+        unnotified=known.unnotified.by_incident.get(found.identifier, ""),
     )
 
 

@@ -66,7 +66,11 @@ def public(
         receivers=tuple(
             _receiver(each, f"receiver {number}") for number, each in enumerate(known.receivers, 1)
         ),
-        unnotified=replace(known.unnotified, reasons=()),
+        unnotified=replace(
+            known.unnotified,
+            reasons=(),
+            by_incident=dict.fromkeys(known.unnotified.by_incident, HIDDEN),
+        ),
         probe=documents.ProbeLine(connected=known.probe.connected),
         refused_reload=None
         if known.refused_reload is None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from iowarden.rules.incidents.model import Incident
 
@@ -29,6 +30,8 @@ class Unnotified:
 
     incidents: int = 0
     reasons: tuple[str, ...] = ()
+    by_incident: Mapping[str, str] = field(default_factory=dict)
+    """The reason of each, by its identifier."""
 
     @property
     def sentence(self) -> str:
@@ -56,9 +59,8 @@ def reasoned(
         oldest.setdefault(each.incident, each)
     counts: dict[str, int] = {}
     since: dict[str, float] = {}
-    total = 0
+    by_incident: dict[str, str] = {}
     for incident in incidents:
-        total += 1
         queued = [oldest[name] for name, _ in incident.reports if name in oldest]
         if queued:
             first = min(queued, key=lambda each: each.created_seconds)
@@ -71,9 +73,10 @@ def reasoned(
         else:
             reason = "no receiver takes this severity, or the notification was discarded"
         counts[reason] = counts.get(reason, 0) + 1
+        by_incident[incident.identifier] = reason
     ages = {each: duration(max(realtime_seconds - at, 0.0)) for each, at in since.items()}
     texts = (
         f"{count} queued for {ages[reason]}: {reason}" if reason in ages else f"{count} {reason}"
         for reason, count in counts.items()
     )
-    return Unnotified(total, tuple(texts))
+    return Unnotified(len(by_incident), tuple(texts), by_incident)

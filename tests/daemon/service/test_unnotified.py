@@ -60,12 +60,20 @@ def test_nobody_is_said_until_a_server_accepts_the_mail(tmp_path: Path) -> None:
         assert text.endswith("not tried yet")
         assert "5.7.1 no mail from you" in text
         assert host.program.metrics()["iowarden_incidents_unnotified"] == 2.0
+        of_incidents = host.program.command("incident", "list").stdout
+        assert of_incidents.count("none accepted of 1: ") == 2
+        assert "none accepted of 1: not tried yet" in of_incidents
+        (name,) = re.findall(r"critical  (\S+)  md0", of_incidents)
+        detail = host.program.command("incident", "show", name).stdout
+        assert re.search("notifications: none accepted of 1: .*5.7.1 no mail from you", detail)
+        assert "last: " not in detail
         host.answers.message = "250 OK"
         host.program.hang_up()
         host.program.until(host.answers.mails.qsize, "the mail")
         host.wait_only(8)
         host.mails()
         assert said(host) == ""
+        assert "none accepted" not in host.program.command("incident", "list").stdout
         assert host.program.metrics()["iowarden_incidents_unnotified"] == 0.0
 
 
