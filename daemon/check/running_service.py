@@ -199,7 +199,9 @@ def _object(alert: str, labels: Mapping[str, str]) -> str:
     named = labels.get("mountpoint") or labels.get("device")
     if named:
         return named
-    return subject(None, Devices(), (*labels.items(), ("alertname", alert))).object or "host"
+    known = subject(None, Devices(), (*labels.items(), ("alertname", alert))).object
+    # An event that names no disk: 'file system btrfs (device loop1)'.
+    return known or labels.get("object") or "host"
 
 
 def _unresolved(samples: _Metrics) -> Iterator[Finding]:

@@ -252,6 +252,7 @@ def _facts(found: IncidentDetail) -> list[str]:
     state = "open" if line.firing else "open; cleared, not resolved yet"
     if line.closed_seconds is not None:
         state = f"closed since {since_text(line.closed_seconds, now)}"
+    state += f": {line.cleared_because}" if line.cleared_because else ""
     facts = [f"state: {state}", f"opened: {since_text(line.opened_seconds, now)}"]
     facts += [f"reopened: {line.recurrences} times"] if line.recurrences else []
     facts.append(f"notifications: {mails_text(line, now)}")

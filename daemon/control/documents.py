@@ -116,6 +116,8 @@ class IncidentLine:
     """Since when all its alerts are cleared; it is not resolved yet."""
     unnotified: str = ""
     """Why no receiver accepted a notification of it that is due; '' if one did."""
+    cleared_because: str = ""
+    """Why it is cleared though nothing reported the end of its events; '' if something did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def _incident(incident: IncidentLine, now: float) -> str:
     marks += _silenced(incident.silences)
     is_notified = incident.notifications and not incident.unnotified
     marks += [] if is_notified else ["not notified yet"]
-    return _marked(incident.summary, incident.cleared_seconds, now, marks)
+    why = incident.cleared_because
+    return _marked(incident.summary, incident.cleared_seconds, now, marks, why)
 
 
 def _alert(alert: AlertLine, now: float) -> str:
@@ -124,7 +125,10 @@ def _silenced(silences: Sequence[str]) -> list[str]:
     return [f"silenced by {', '.join(silences)}"] if silences else []
 
 
-def _marked(summary: str, cleared_seconds: float | None, now: float, marks: Sequence[str]) -> str:
+def _marked(
+    summary: str, cleared_seconds: float | None, now: float, marks: Sequence[str], why: str = ""
+) -> str:
     if cleared_seconds is not None:
-        summary = f"cleared {span(now - cleared_seconds)} ago; was: {summary}"
+        reason = f" ({why})" if why else ""
+        summary = f"cleared {span(now - cleared_seconds)} ago{reason}; was: {summary}"
     return summary + "".join(f" [{mark}]" for mark in marks)

@@ -21,6 +21,7 @@ from iowarden.daemon.views.unnotified import Unnotified
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import silences
+from iowarden.rules.notices.course_of_events import why_cleared
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import inventory
 
@@ -257,6 +258,7 @@ def _incident(
         last_notification_reason=found.last_mail.reason if found.last_mail else "",
         recurrences=found.recurrences,
         cleared_seconds=known.moment(cleared),
+        cleared_because="" if cleared is None else why_cleared(found.members),
         unnotified=known.unnotified.by_incident.get(found.identifier, ""),
     )
 

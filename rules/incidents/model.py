@@ -159,6 +159,16 @@ class IncidentMember(life.Remembered):
         return bool(self.count) and self.absent_seconds is None and self.what.ends_by_line
 
     @property
+    def silent_seconds(self) -> float | None:
+        """Return how long no event of it had come when it cleared; None: it did not clear by that.
+
+        No line is no proof that what it was about is repaired.
+        """
+        if not self.count or self.absent_seconds is not None or self.cleared_seconds is None:
+            return None
+        return None if self.last_seconds is None else self.cleared_seconds - self.last_seconds
+
+    @property
     def over_seconds(self) -> float | None:
         """Return when its condition cleared; None: it holds, or is not known."""
         return self.absent_seconds if self.cleared_seconds is None else self._ended_seconds

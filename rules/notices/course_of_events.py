@@ -98,6 +98,8 @@ def _sentences(member: IncidentMember, now: float) -> str:
         times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
         if member.absent_seconds is not None:
             times += f", cleared {quantity('_seconds', now - member.absent_seconds)} ago"
+        elif member.cleared_seconds is not None and (why := why_cleared((member,))):
+            times += f", cleared {quantity('_seconds', now - member.cleared_seconds)} ago ({why})"
         quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
@@ -111,6 +113,16 @@ def _sentences(member: IncidentMember, now: float) -> str:
     if member.absent_seconds is not None:
         return f"{text} (cleared {quantity('_seconds', now - member.absent_seconds)} ago)"
     return text
+
+
+def why_cleared(members: Iterable[IncidentMember]) -> str:
+    """Return why events are cleared though nothing reported their end; '' if none is."""
+    silent = [m.silent_seconds for m in members if m.silent_seconds is not None]
+    if not silent:
+        return ""
+    minutes = max(min(silent) // 60, 1.0)  # the seconds are those of a poll
+    time = quantity("_seconds", minutes * 60)
+    return f"no such line for {time}; whether it is repaired was not checked"
 
 
 def _quiet(member: IncidentMember) -> str:

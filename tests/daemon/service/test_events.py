@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.kmsg import Kernel, medium_error
 from support.live import Live, text, watched
+from support.program import Played
+
+from iowarden.daemon.check import running_service
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +64,44 @@ def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: L
     assert [name for name in info if "object=" not in name or 'incident=""' in name] == []
     assert metrics['iowarden_incidents_unresolved{severity="critical"}'] == 1
     assert metrics['iowarden_incidents_unresolved{severity="warning"}'] == 0
+
+
+def test_a_cleared_event_says_that_nobody_checked_whether_it_is_repaired(
+    tmp_path: Path, live: Live
+) -> None:
+    """It clears because no more lines came, in the commands and in the mail that it is over."""
+    why = "no such line for 10 min; whether it is repaired was not checked"
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(8))
+        assert len(seen.wait(120)) == 1
+        before = seen.program.command("status").stdout
+        assert "no such line" not in before
+        seen.wait(540)
+        status = seen.program.command("status").stdout
+        assert re.search(rf"cleared [\d]+ s ago \({why}\); was: the disk could not", status)
+        listed = seen.program.command("incident", "list").stdout
+        (name,) = re.findall(r"(?:warning|critical) +(\S+) +sda", listed)
+        detail = seen.program.command("incident", "show", name).stdout
+        assert f"state: open; cleared, not resolved yet: {why}\n" in detail
+        # What happened is in the words of a mail.
+        assert re.search(rf"block_medium_error, .* cleared \d+ s ago \({why}\): ", detail)
+
+
+def test_the_check_names_the_device_of_a_btrfs_event(
+    tmp_path: Path, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line names no disk but a device of the file system; it is not about the host."""
+    kernel = Kernel(live)
+    monkeypatch.setattr(Played, "http", True)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says("BTRFS critical (device loop1): corrupt leaf: block=3040, bad key order")
+        seen.wait(8)
+        found = running_service.findings(("127.0.0.1", seen.program.port), set())
+    (corruption,) = (each for each in found if each.topic == "fs_corruption")
+    assert corruption.object == "file system btrfs (device loop1)"
 
 
 def test_the_series_of_an_event_becomes_critical_when_the_event_does(
