@@ -20,7 +20,7 @@ from iowarden.daemon.cli.service_client import (
     decoded,
     requested,
 )
-from iowarden.daemon.control.documents import StoredMail, StoredMailList, StoredMailText
+from iowarden.daemon.control.mail_document import StoredMail, StoredMailList, StoredMailText
 from iowarden.daemon.notify import stored_mails
 from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.storage import redaction, state_access, state_db, unparsed

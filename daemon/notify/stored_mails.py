@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.control import documents
+from iowarden.daemon.control import mail_document
 from iowarden.daemon.notify import maildir
 from iowarden.daemon.storage.patient_reader import PATIENCE_SECONDS, PatientReader
 from iowarden.daemon.storage.state_db import LOCAL, MAIL
@@ -76,7 +76,7 @@ class StoredMails:
         self._maildir.read(lambda: of_maildir(self._directory), reply)
 
 
-_Mail = tuple[documents.StoredMail, bytes]
+_Mail = tuple[mail_document.StoredMail, bytes]
 
 
 def together(
@@ -135,11 +135,11 @@ def of_maildir(directory: str) -> list[_Mail]:
 
 def _entry(
     data: bytes, place: str, created_seconds: float, message_id: str = ""
-) -> documents.StoredMail:
+) -> mail_document.StoredMail:
     message = _parsed(data)
     subject = str(message["Subject"] or "")
     severity = subject.partition("]")[0].lstrip("[")
-    return documents.StoredMail(
+    return mail_document.StoredMail(
         identifier=_name(message_id or str(message["Message-ID"] or "")),
         place=place,
         created_seconds=created_seconds,
@@ -155,16 +155,16 @@ def _name(message_id: str) -> str:
     return message_id.strip("<>").partition("@")[0].removeprefix("iowarden.")
 
 
-def listed(mails: list[_Mail], *, note: str = "") -> documents.StoredMailList:
+def listed(mails: list[_Mail], *, note: str = "") -> mail_document.StoredMailList:
     """Return the newest mails, oldest first."""
     ordered = sorted((entry for entry, _ in mails), key=lambda entry: entry.created_seconds)
     left = len(ordered) - MAX_LISTED
     notes = [note] if note else []
     notes += [f"{left} older mails are not listed"] if left > 0 else []
-    return documents.StoredMailList(tuple(ordered[-MAX_LISTED:]), "; ".join(notes))
+    return mail_document.StoredMailList(tuple(ordered[-MAX_LISTED:]), "; ".join(notes))
 
 
-def shown(mails: list[_Mail], wanted: str, *, note: str = "") -> documents.StoredMailText:
+def shown(mails: list[_Mail], wanted: str, *, note: str = "") -> mail_document.StoredMailText:
     """Return one mail, by the beginning of its identifier. Errors: ValueError."""
     exact = [each for each in mails if each[0].identifier == wanted]
     found = exact or [each for each in mails if wanted and each[0].identifier.startswith(wanted)]
@@ -177,7 +177,7 @@ def shown(mails: list[_Mail], wanted: str, *, note: str = "") -> documents.Store
     headers = {name: str(message[name]) for name in _HEADERS if message[name]}
     body = message.get_body(("plain",))
     text = "" if body is None else str(body.get_content())
-    return documents.StoredMailText(entry, headers, text)
+    return mail_document.StoredMailText(entry, headers, text)
 
 
 def _parsed(data: bytes) -> EmailMessage:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.check import explain, report
 from iowarden.daemon.cli import top_command
-from iowarden.daemon.control import documents, storage_document
+from iowarden.daemon.control import documents, mail_document, storage_document
 from iowarden.daemon.manual.alert_manual import AlertManual
 from iowarden.daemon.reference.markdown import code, literal, page, table
 from iowarden.daemon.trace.protocol import TraceResult
@@ -55,8 +55,8 @@ DOCUMENTS: Mapping[str, type] = {
     "disk history": documents.DiskHistory,
     "selftest status": documents.SelfTestList,
     "scan status": documents.ScanList,
-    "mail list": documents.StoredMailList,
-    "mail show": documents.StoredMailText,
+    "mail list": mail_document.StoredMailList,
+    "mail show": mail_document.StoredMailText,
     "rules show": AlertManual,
     "trace": TraceResult,
 }

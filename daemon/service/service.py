@@ -626,10 +626,9 @@ class Service:
             self._traces.step(self._tracker.incidents.by_key.values(), self._engine.last.block)
 
     def _serve(self, now: float) -> None:
-        server = self._server
-        if server is None or now < self._next_http:
+        if self._server is None or now < self._next_http:
             return
-        problem = server.start()
+        problem = self._server.start()
         self._log.trouble("http", problem)
         self._next_http = now + HTTP_RETRY_INTERVAL_SECONDS if problem else float("inf")
 
