@@ -28,7 +28,7 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS, SET_OPERATORS
-from iowarden.rules.rulefile.coverage import covers
+from iowarden.rules.rulefile.implication import is_implied
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.rulefile.unmatched_selectors import selectors
@@ -240,9 +240,9 @@ def _taken(
 def _superfluous(changed: tuple[str, Rule], name: str, other: Rule) -> str:
     """Return which of two alerts can be disabled instead: one that the other covers; or ''."""
     own, rule = changed
-    if covers(other, rule):
+    if is_implied(other, rule):
         return f", or write, as '{name}' covers it, '{own}: {{enabled: false}}' instead"
-    if covers(rule, other):
+    if is_implied(rule, other):
         return f", or disable that one, as this one covers it: '{name}: {{enabled: false}}'"
     return "; both must stay, as they fire in different cases"
 

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 _POSITION = re.compile(r"\b(?:position|start)=\d+")
 
 
-def covers(wide: Rule, narrow: Rule) -> bool:
+def is_implied(wide: Rule, narrow: Rule) -> bool:
     """Return whether `wide` fires, no later, for all for which `narrow` does.
 
     Limits: False also where that cannot be seen in the expressions.
     """
-    return wide.for_seconds <= narrow.for_seconds and _covers(
+    return wide.for_seconds <= narrow.for_seconds and _is_implied(
         parse(wide.expression.text), parse(narrow.expression.text)
     )
 
 
-def _covers(wide: Node, narrow: Node) -> bool:
+def _is_implied(wide: Node, narrow: Node) -> bool:
     if _plain(wide) == _plain(narrow):
         return True
     if isinstance(narrow, Binary):
         if narrow.operator == "or":
-            return _covers(wide, narrow.left) and _covers(wide, narrow.right)
-        if narrow.operator in {"and", "unless"} and _covers(wide, narrow.left):
+            return _is_implied(wide, narrow.left) and _is_implied(wide, narrow.right)
+        if narrow.operator in {"and", "unless"} and _is_implied(wide, narrow.left):
             return True
     match wide:
         case Selector():
             return _is_filter(narrow) and _plain(wide) == _plain(narrow.left)
         case Binary(operator="or"):
-            either = _covers(wide.left, narrow) or _covers(wide.right, narrow)
+            either = _is_implied(wide.left, narrow) or _is_implied(wide.right, narrow)
             return either and not wide.matching.on
         case Binary(operator="and" | "unless"):
-            return _covers_condition(wide, narrow)
+            return _is_condition_implied(wide, narrow)
     return _is_filter(wide) and _is_filter(narrow) and _has_lower_limit(wide, narrow)
 
 
@@ -50,11 +50,15 @@ def _is_filter(node: Node) -> TypeGuard[Binary]:
     return isinstance(node, Binary) and node.operator in COMPARISONS and not node.returns_bool
 
 
-def _covers_condition(wide: Binary, narrow: Node) -> bool:
+def _is_condition_implied(wide: Binary, narrow: Node) -> bool:
     if not isinstance(narrow, Binary) or wide.operator != narrow.operator:
         return False
     sides = (wide.right, narrow.right) if wide.operator == "and" else (narrow.right, wide.right)
-    return wide.matching == narrow.matching and _covers(wide.left, narrow.left) and _covers(*sides)
+    return (
+        wide.matching == narrow.matching
+        and _is_implied(wide.left, narrow.left)
+        and _is_implied(*sides)
+    )
 
 
 def _has_lower_limit(wide: Binary, narrow: Binary) -> bool:
