@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.array_steps import (
+    add_member,
     examine,
     give_up_sooner,
     keep_member,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from iowarden.rules.advice.step import StepContext
 
 STEPS: Mapping[str, Callable[[StepContext], list[str]]] = {
+    "add_member": add_member,
     "array": show_array,
     "below": stands_on,
     "btrfs": btrfs,

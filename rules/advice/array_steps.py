@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_RUNNING = frozenset({"clean", "active", "active-idle", "write-pending"})
 _SLOW = frozenset({"slow", "stuck requests"})
 """Causes of waits for a disk that still answers."""
 
@@ -267,7 +268,7 @@ def take_back(step: StepContext) -> list[str]:
         if step.facts.last_copies_in_trouble(array):
             continue  # a rebuild would read all of the last copy
         faulty = [m.device for m in array.members if "faulty" in m.states]
-        if array.state not in {"clean", "active", "active-idle", "write-pending"}:
+        if array.state not in _RUNNING:
             continue
         for member in faulty:
             if step.facts.device(member) is None:
@@ -297,6 +298,29 @@ def take_back(step: StepContext) -> list[str]:
         if not faulty and array.degraded and not step.facts.of.unfit:
             lines.append(
                 "If a member that is no longer listed is back in the host, re-add it with"
-                " 'mdadm --re-add'; add a new disk with 'mdadm --add', which overwrites that disk."
+                " 'mdadm --re-add'."
             )
+    return lines
+
+
+def add_member(step: StepContext) -> list[str]:
+    """How a new disk takes the place of a dead one; not while a rebuild would read a bad disk."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        if array is None or not array.degraded or array.level in {"raid0", "linear"}:
+            continue
+        if array.sync_action in {*BUILDING, "frozen"} or array.state not in _RUNNING:
+            continue
+        is_served = any(_is_spare(member.states) for member in array.members)
+        if is_served or step.facts.last_copies_in_trouble(array):
+            continue
+        lines += [
+            (
+                f"If a disk of {name} is dead: replace it, partition the new disk like its"
+                f" neighbours, and add that partition. This overwrites PARTITION, and rebuilds"
+                f" {name} on it:"
+            ),
+            f"  mdadm /dev/{name} --add PARTITION",
+        ]
     return lines

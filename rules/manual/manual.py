@@ -32,6 +32,7 @@ NO_SEVERITY = "none"
 _SURVIVES = "iowarden_redundancy_survives_disks"
 _NO_STEP = "Nothing, for this alone: it is listed in the weekly digest and never mailed alone."
 """What to do about an alert below warning whose rule has no advice."""
+_OF_ARRAY = (Severity.NOTICE, "raid_array")
 _FAULTS = (
     ("rescan", ExampleFault.DISK_REMOVED),
     ("take_back", ExampleFault.MEMBER_FAULTY),
@@ -157,11 +158,13 @@ def of_rule(group: RuleGroup, rule: Rule, recorded: Mapping[str, str]) -> Manual
 def of_event(row: EventRule) -> Manual:
     """Return the manual of a class of events. One that is never mailed alone needs no advice.
 
-    Its row has the advice of its group, which is about the faults in it.
+    Its row has the advice of its group, which is about the faults in it. A notice about an array is
+    one of these: what it leaves, less redundancy or a used spare, is what somebody has to mend.
     """
     storm = None if row.storm is None else row.storm.severity
     severities = [each for each in (row.severity, storm, row.severity_here) if each is not None]
     is_mailed = max(severities, default=Severity.INFO) >= Severity.WARNING
+    is_advised = is_mailed or (max(severities, default=None), row.condition) == _OF_ARRAY
     example = {"device": "sda", "disk": SERIAL}
     return Manual(
         alert=row.kind,
@@ -174,7 +177,7 @@ def of_event(row: EventRule) -> Manual:
         condition=row.condition,
         summary=_one_line(row.meaning),
         description=_one_line(row.effect),
-        advice=_advice(row.advice, "", example) if is_mailed else "",
+        advice=_advice(row.advice, "", example) if is_advised else "",
         source=_one_line(row.source),
         place=f"{row.file}:{row.line}",
     )

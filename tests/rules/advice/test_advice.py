@@ -8,7 +8,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.everything import ARRAYS, RAID6, array, everything, wrong
@@ -174,6 +174,42 @@ def test_a_degraded_array_names_each_member_by_its_disk() -> None:
     text = said("{array}\n{take_back}", everything(arrays=arrays), device="md0")
     assert "sdb1 faulty, on sdb (ATA DISK-9, serial SATA-sdb)" in text
     assert "  mdadm /dev/md0 --re-add /dev/sdb1" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_added"),
+    [
+        ({}, True),
+        ({"degraded": 0}, False),
+        ({"level": "raid0"}, False),
+        ({"sync_action": "recover"}, False),
+        ({"sync_action": "frozen"}, False),
+        ({"state": "inactive"}, False),
+    ],
+)
+def test_a_new_disk_is_added_where_a_dead_one_was(
+    change: dict[str, Any], *, is_added: bool
+) -> None:
+    """Only where a rebuild begins by that, and what is overwritten is said."""
+    well, faulty = ARRAYS["md0"].members
+    members = (well, replace(faulty, slot=None, states=("faulty",)))
+    array = replace(ARRAYS["md0"], degraded=1, members=members)
+    text = said("{add_member}", everything(arrays={"md0": replace(array, **change)}), device="md0")
+    assert ("  mdadm /dev/md0 --add PARTITION" in text.splitlines()) is is_added
+    assert ("partition the new disk like its neighbours" in text) is is_added
+    assert ("This overwrites PARTITION" in text) is is_added
+
+
+def test_no_disk_is_added_while_the_last_copy_is_on_a_bad_one() -> None:
+    """A rebuild would read all of it; nor while a spare waits to be used."""
+    well, faulty = ARRAYS["md0"].members
+    gone = replace(faulty, slot=None, states=("faulty",))
+    degraded = replace(ARRAYS["md0"], degraded=1, members=(well, gone))
+    bad = everything(arrays={"md0": degraded}, troubled=("sda",))
+    assert said("{add_member}", bad, device="md0") == ""
+    spare = replace(gone, device="sdc1", states=("spare",))
+    served = everything(arrays={"md0": replace(degraded, members=(well, gone, spare))})
+    assert said("{add_member}", served, device="md0") == ""
 
 
 @pytest.mark.parametrize(("level", "forgotten"), [("raid1", True), ("raid0", False)])

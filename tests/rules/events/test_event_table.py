@@ -323,7 +323,11 @@ def test_a_row_takes_from_its_group_what_it_does_not_report() -> None:
         ),
         ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
         ("    advice: disk\n", "", "8:7: event 'one': a mail of it has no advice; add 'advice:'"),
-        ("{log}", "{serial}", "2:9: advice: disk: unknown step {serial}; known are {array}"),
+        (
+            "{log}",
+            "{serial}",
+            "2:9: advice: disk: unknown step {serial}; known are {add_member}, {array}",
+        ),
         ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
         ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
         ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected one above"),

@@ -82,6 +82,20 @@ def test_of_every_other_alert_the_manual_says_what_to_do_as_well() -> None:
     assert "  lsblk -f" in texts["DiskSizeIncreased", "notice"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("md_member_failed", "Back up important data before a rebuild"),
+        ("md_degraded", "Back up important data before a rebuild"),
+        ("areca_hotspare_used", "replace the failed disk, and make the new one a spare"),
+        ("megaraid_emergency_spare", "replace the failed disk, and make the new one a spare"),
+    ],
+)
+def test_a_notice_of_lost_redundancy_says_what_to_do(kind: str, expected: str) -> None:
+    """It is never mailed alone, but somebody has to mend what it leaves."""
+    assert expected in manual.of_event(load_events().rows[kind]).advice
+
+
 def test_each_step_of_advice_stands_in_a_manual() -> None:
     """The example machine has a fault for each: 'zpool status' is in every mail about a pool."""
     shown: dict[str, bool] = {}
