@@ -79,7 +79,13 @@ def send_test_mail(settings: Config) -> int:
             return exit_status.FAILED
     if refused_topics(settings):
         return exit_status.FAILED
-    return EXIT_NO_SERVER if settings.mail.server is None else 0
+    if settings.mail.server is None:
+        sys.stderr.write(
+            "no mail server is configured: the test mail is only in that Maildir; to set one:"
+            " iowarden setup\n"
+        )
+        return EXIT_NO_SERVER
+    return 0
 
 
 def refused_topics(settings: Config) -> list[Topic]:

@@ -170,9 +170,10 @@ class _Parser(argparse.ArgumentParser):
                 break  # what follows is for its parser
             option = word.partition("=")[0]
             if word.startswith("--") and not any(map(_begins(option), self._option_string_actions)):
-                self.error(
-                    f"no option '{option}'{did_you_mean(option, self._option_string_actions)}"
-                )
+                meant = did_you_mean(option, self._option_string_actions)
+                if not meant and self.prog == "iowarden":
+                    meant = f" before a command; options follow it: iowarden COMMAND {option} ..."
+                self.error(f"no option '{option}'{meant}")
         return super().parse_known_args(words, namespace)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

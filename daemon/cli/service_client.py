@@ -201,6 +201,12 @@ def _no_connection(path: str, error: OSError) -> str:
         return f"no access to iowarden ({path}: {got}). Use sudo{_groups()}"
     if error.errno not in (errno.ENOENT, errno.ECONNREFUSED):
         return f"no connection to iowarden ({path}: {got}). See: systemctl status iowarden"
+    directory = os.path.dirname(path)
+    if error.errno == errno.ENOENT and path != listen.SOCKET and not os.path.lexists(directory):
+        return (
+            f"'{directory}': no such directory; name the 'state_directory' of the service that you"
+            " mean, or leave the option out for the installed one"
+        )
     got = f"no {path}" if error.errno == errno.ENOENT else f"{path}: {got}"
     return (
         f"iowarden is not running ({got}). Start it: systemctl start iowarden. If it runs in the"

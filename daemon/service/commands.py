@@ -16,6 +16,7 @@ from iowarden.collectors.model import trace
 from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
+from iowarden.daemon.service.event_pipeline import EVENT_SOURCES
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader
@@ -246,12 +247,9 @@ class CommandHandler:
     def _events(self, command: ControlCommand) -> None:
         """Return stored and recent events; only recent ones if history.db is not read in time."""
         asked = command.read(documents.EventQuery)
+        disks = answers.inventory_disks(self._engine)
         try:
-            found = (
-                inventory.find(answers.inventory_disks(self._engine), asked.disk)
-                if asked.disk
-                else None
-            )
+            found = inventory.find(disks, asked.disk) if asked.disk else None
         except ValueError:  # A disk of the past, an array, or an ambiguous prefix.
             found = None
         wanted = incident_answers.event_filter(asked, found)
@@ -263,7 +261,13 @@ class CommandHandler:
             rows: Sequence[documents.EventLine], why: str, recent: Sequence[documents.EventLine]
         ) -> None:
             missing = f"only recent events are shown: {why}" if why else more
-            command.reply({"answer": incident_answers.events(rows, recent, wanted, missing)})
+            reply = incident_answers.events(rows, recent, wanted, missing)
+            if not (reply.events or missing or found):
+                unknown = incident_answers.nothing_found(
+                    asked, disks.values(), (*EVENT_SOURCES, OWN)
+                )
+                reply = replace(reply, note=unknown)
+            command.reply({"answer": reply})
 
         def later(rows: Sequence[documents.EventLine], why: str) -> None:
             # Events after the reply are streamed to a client that follows; none of them is sent

@@ -1,8 +1,11 @@
-"""What `iowarden setup` prompts for, and the configuration keys that follow from it. Pure."""
+"""What `iowarden setup` prompts for, and the configuration keys that follow from it."""
 
 from __future__ import annotations
 
+import contextlib
+import pwd
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from iowarden.collectors.dataclass import dataclass
@@ -62,7 +65,24 @@ def addresses(text: str) -> tuple[str, ...]:
     found = tuple(valid("mail.to", each) for each in listed(text))
     if not found:
         raise AnswerError("mail.to: expected a mail address, got nothing")
+    for each in found:
+        if "@" not in each and not _is_local(each):
+            raise AnswerError(
+                f"mail.to: expected an address such as ops@example.com, or a user of this host, got"
+                f" '{each}'"
+            )
     return found
+
+
+def _is_local(name: str) -> bool:
+    """Whether a name without '@' is a user or a mail alias of this host. Source: aliases(5)."""
+    with contextlib.suppress(KeyError):
+        return bool(pwd.getpwnam(name))
+    try:
+        aliases = Path("/etc/aliases").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # most hosts without a mail server have none
+        return False
+    return any(line.partition(":")[0].strip() == name for line in aliases.splitlines())
 
 
 def server_and_port(text: str) -> tuple[str, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.near import did_you_mean
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import EventFilter
 from iowarden.daemon.views import answers
@@ -13,7 +14,7 @@ from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from iowarden.daemon.views.answers import ViewInputs
     from iowarden.rules.incidents.model import Incident, IncidentMember
@@ -43,6 +44,22 @@ def event_filter(query: documents.EventQuery, found: InventoryDisk | None) -> Ev
     return EventFilter(
         replace(query, last=min(max(query.last, 0), MAX_EVENTS), disk=about), devices
     )
+
+
+def nothing_found(
+    query: documents.EventQuery, disks: Iterable[InventoryDisk], sources: Collection[str]
+) -> str:
+    """Return which disk or source of a request without events this host does not have, or ''."""
+    if query.source and query.source not in sources:
+        meant = did_you_mean(query.source, sources)
+        return f"no source '{query.source:.60}'{meant}; there are {', '.join(sources)}"
+    if not query.disk:
+        return ""
+    names = [each.device or each.disk for each in disks]
+    meant = did_you_mean(query.disk.removeprefix("/dev/"), names)
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    there = ", ".join(names[:MAX_NAMED]) + more or "none"
+    return f"no present disk is '{query.disk:.60}'{meant}; there are {there}"
 
 
 def events(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SUBJECT = "subject"
 OF_OBJECTS = frozenset(
-    ("array", "controller", "device", "directory", "disk", "host", "member", "mountpoint", "pool")
+    "array controller device directory disk host member model mountpoint pool serial".split()
 )
 """Labels whose values are the objects of this host: a matcher with none of them is a mistake."""
 _USUAL = f"the usual ones are {', '.join(sorted({'alertname', *OF_OBJECTS, 'severity'}))}."

@@ -88,6 +88,11 @@ def test_a_missing_or_unknown_action_is_answered_by_those_that_there_are(
         (["evnets"], "iowarden [-h]", "no command 'evnets'; did you mean 'events'?"),
         (["xyzzy"], "iowarden [-h]", "no command 'xyzzy'; 'iowarden --help' lists all"),
         (["status", "--jsno"], "iowarden status", "no option '--jsno'; did you mean '--json'?"),
+        (
+            ["--state-directory", "/srv/state", "status"],
+            "iowarden [-h]",
+            "no option '--state-directory' before a command; options follow it: iowarden COMMAND",
+        ),
         (["--verison"], "iowarden [-h]", "no option '--verison'; did you mean '--version'?"),
         (
             ["silence", "add", "--reason", "x", "--fro=2h", "device=sda"],

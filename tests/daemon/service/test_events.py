@@ -89,6 +89,23 @@ def test_a_cleared_event_says_that_nobody_checked_whether_it_is_repaired(
         assert re.search(rf"block_medium_error, .* cleared \d+ s ago \({why}\): ", detail)
 
 
+def test_a_request_without_events_names_the_disks_and_sources_that_there_are(
+    tmp_path: Path, live: Live
+) -> None:
+    """A mistyped one has no events either, which reads as good news."""
+    with watched(tmp_path, live) as seen:
+        seen.wait(8)
+        for words, expected in (
+            (("--disk", "sbd"), "no present disk is 'sbd'; did you mean 'sdb'"),
+            (("--disk", "nosuch"), "no present disk is 'nosuch'; there are sda, sdb\n"),
+            (("--source", "bogus"), "no source 'bogus'; there are kernel, md, scan, areca,"),
+            (("--source", "kernal"), "no source 'kernal'; did you mean 'kernel'?; there are"),
+        ):
+            assert expected in seen.program.command("events", *words).stderr
+        for words in (("--disk", "sda"), ("--source", "areca")):
+            assert seen.program.command("events", *words).stderr == "no matching events\n"
+
+
 def test_the_check_names_the_device_of_a_btrfs_event(
     tmp_path: Path, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:

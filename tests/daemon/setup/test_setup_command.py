@@ -311,7 +311,11 @@ def test_a_secret_that_the_service_cannot_read_fails_without_a_test_mail(
         (("--mail-from", "a@bücher.example"), "; write 'a@xn--bcher-kva.example'"),
         (("--mail-server", "bücher.example"), "; write 'xn--bcher-kva.example'"),
         (("--mail-to", "a", "--mail-server", "m:x"), "mail.port: expected a port number 1-65535"),
-        (("--mail-to", "a", "--mail-server", "m", "--mail-user", "u"), "a log-in needs both"),
+        (("--mail-to", "root", "--mail-server", "m", "--mail-user", "u"), "a log-in needs both"),
+        (
+            ("--mail-to", "notanaddress", "--mail-server", "m"),
+            "expected an address such as ops@example.com, or a user of this host, got 'notanaddr",
+        ),
         (("--mail-server", "m"), "mail.server: expected 'mail.to' as well"),
     ],
 )

@@ -47,7 +47,9 @@ def test_who_only_asks_is_not_refused(tmp_path: Path) -> None:
     settings = tmp_path / "iowarden.yaml"
     settings.write_text(f"state_directory: {tmp_path}\n")
     held = claim.claim(str(tmp_path))
-    assert run("test-mail", "--config", str(settings)).returncode == 2
+    mailed = run("test-mail", "--config", str(settings))
+    assert mailed.returncode == 2
+    assert mailed.stderr.endswith("only in that Maildir; to set one: iowarden setup\n")
     assert run("config", "check", str(settings)).returncode == 0
     held.close()
 

@@ -105,3 +105,5 @@ def test_without_the_service_the_usual_error_is_printed(
     """As of every command that queries the service."""
     assert main.main(["storage", "--socket", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err.startswith("iowarden is not running (no ")
+    assert main.main(["storage", "--state-directory", str(tmp_path / "nosuch")]) == 1
+    assert capsys.readouterr().err.startswith(f"'{tmp_path}/nosuch': no such directory; name the")

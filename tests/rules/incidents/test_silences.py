@@ -386,6 +386,8 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
             ["device=sdz"],
             'warning: no device on this host matches device="sdz"; there are sda, sdb; it',
         ),
+        (["serial=ZZ9"], 'warning: no serial on this host matches serial="ZZ9"; it silences'),
+        (["model=ST4"], 'warning: no model on this host matches model="ST4"; it silences nothing'),
         (["disk=S1"], 'warning: no disk on this host matches disk="S1"; it silences nothing'),
     ],
 )
@@ -396,5 +398,6 @@ def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: s
         {"alertname": "WriteStall", "severity": "warning"},
     ]
     (silence,) = added(*matchers).silences
-    there = {"device": {"sda", "sdb"}, "disk": set()}
+    there: dict[str, set[str]] = {name: set() for name in silences.OF_OBJECTS}
+    there["device"] = {"sda", "sdb"}
     assert silences.note(silence, rules, 0, there, {"slot", "device"}).startswith(told)
