@@ -28,31 +28,41 @@ CAP = 150
 """Requests a second."""
 
 
-def load(host: Blocked, requests: int, milliseconds: int, in_flight: int) -> None:
-    """Let vda complete so many requests in this second, each taking so long."""
-    disk = host.disks["vda"]
+def load(
+    host: Blocked, requests: int, milliseconds: int, in_flight: int, name: str = "vda"
+) -> None:
+    """Let a disk complete so many requests in this second, each taking so long."""
+    disk = host.disks[name]
     disk.reads += requests
     disk.milliseconds += requests * milliseconds
     disk.in_flight = in_flight
 
 
-def volume() -> Blocked:
+def volume(name: str = "vda") -> Blocked:
     """Return a host with a cloud volume, a minute of light load behind it."""
     host = Blocked()
-    host.add_disk("vda")
+    host.add_disk(name)
     for second in range(70):
-        load(host, 30 + second % 40, 4, 0)
+        load(host, 30 + second % 40, 4, 0, name)
         host.pass_second()
     return host
 
 
-def at_cap(host: Blocked, seconds: int, *, tasks: int, jitter: int = 0, process: int = 0) -> None:
+def at_cap(
+    host: Blocked,
+    seconds: int,
+    *,
+    tasks: int,
+    jitter: int = 0,
+    process: int = 0,
+    name: str = "vda",
+) -> None:
     """Let many tasks read from the volume, each in another call at each poll.
 
     `process`: whose threads they are; 0: of none that reads more than the others.
     """
     for second in range(seconds):
-        load(host, CAP + jitter * (second // 10 % 2), 410, 14)
+        load(host, CAP + jitter * (second // 10 % 2), 410, 14, name)
         if process:
             host.readers[process] = "postgres", second * CAP * 4096
         host.pass_second(
@@ -88,6 +98,15 @@ def test_a_volume_whose_rate_varies_by_a_tenth_is_at_no_limit() -> None:
     at_cap(host, 700, tasks=14, jitter=15)
     assert host.mails() == []
     assert "at_limit" not in host.guards("vda")
+
+
+@pytest.mark.parametrize("name", ["nvme1n1"])
+def test_a_disk_of_the_host_in_a_steady_copy_has_no_limit(name: str) -> None:
+    """The same numbers: saturated, a disk completes as many a second as well; nobody caps it."""
+    host = volume(name)
+    at_cap(host, 720, tasks=14, name=name)
+    assert host.mails() == []
+    assert "at_limit" in host.guards(name)
 
 
 def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
