@@ -193,6 +193,11 @@ TOGETHER: tuple[frozenset[str], ...] = (
 )
 """What a rule about something that stands still may read, each within one of these: whether another
 series of its device exists would show as well what it is."""
+RECORDS: Mapping[str, frozenset[str]] = {
+    "iowarden:device_suspended:waited_for_seconds": _SUSPENDED,
+    "iowarden:write_stall:queued_bytes": TOGETHER[1],
+}
+"""What a recording rule may read: under its name any other series would be read as what stands."""
 DECIDES: tuple[frozenset[str], ...] = (
     frozenset({"iowarden_device_hang_threshold_seconds"}),  # whether it is ever critical
     frozenset({"iowarden:device_suspended:waited_for_seconds"}),
@@ -303,7 +308,7 @@ def _of_stalls(top: Node) -> list[str]:
     for node in nodes(top):
         match node:
             case Binary(operator=">=", left=left, right=Selector(name=name) as right) if (
-                names(left) == {THRESHOLDS.get(name, "")} and not node.returns_bool
+                _is_plain(left, THRESHOLDS.get(name, "")) and not node.returns_bool
             ):
                 compared += [*nodes(left), right]
             case Binary(matching=matching) if matching.labels and not matching.on:
@@ -317,11 +322,31 @@ def _of_stalls(top: Node) -> list[str]:
     ]
 
 
+def _is_plain(node: Node, name: str) -> bool:
+    """Whether an expression is a series as it is, or its largest value: without a threshold."""
+    of = node.expression if isinstance(node, Aggregation) and node.operator == "max" else node
+    return isinstance(of, Selector) and of.name == name
+
+
+def _decides(text: str) -> bool:
+    """Whether a query may decide; of a threshold it asks only whether a hang is ever critical."""
+    query = parse(text)
+    if names(query).isdisjoint(THRESHOLDS):
+        return names(query) in DECIDES
+    return (
+        isinstance(query, Selector)
+        and names(query) in DECIDES
+        and ("severity", "=", "critical")
+        in {(m.label, m.operator, m.value) for m in query.matchers}
+    )
+
+
 def offences_of(rule: Rule | RecordingRule) -> list[str]:
     """Return what a rule contains that it may not, in its expression and in its templates."""
     found = offences(rule.expression.text)
     if not isinstance(rule, Rule):
-        return found
+        known = RECORDS.get(rule.record, frozenset())
+        return found + sorted(names(parse(rule.expression.text)) - known)
     for name, template in rule.annotations:
         texts = [*queries(template.text)]
         found += [
@@ -334,7 +359,7 @@ def offences_of(rule: Rule | RecordingRule) -> list[str]:
             form = _DECISION.fullmatch(template.text)
             labels = {*re.findall(r"\.(\w+)", form["labels"])} if form else {name}
             found += sorted(labels - OBJECTS)
-            found += [name for text in texts if names(parse(text)) not in DECIDES]
+            found += [name for text in texts if not _decides(text)]
     return found + [name for name, template in rule.labels if "{{" in template.text]
 
 
@@ -419,6 +444,11 @@ THRESHOLD = "iowarden_device_hang_threshold_seconds"
         f'{THRESHOLD}{{severity="critical"}} >= on (device) {HANG}',
         f'{HANG} >= on (device) {THRESHOLD}{{severity="critical"}} or {HANG} > 10',
         f"{HANG} >= bool on (device) {THRESHOLD}",
+        f"({HANG} > 29) >= on (device) {THRESHOLD}",
+        f"({HANG} < 25) >= on (device) {THRESHOLD}",
+        f"{HANG} * 0.5 >= on (device) {THRESHOLD}",
+        f"max_over_time({HANG}[10m]) >= on (device) {THRESHOLD}",
+        f"min by (device) ({HANG}) >= on (device) {THRESHOLD}",
         # what exists only of some devices
         f"{HANG} >= on (device) {THRESHOLD} and on (device) iowarden_disk_info",
         f"{HANG} >= on (device) {THRESHOLD} unless on (device) iowarden_device_timeout_seconds",
@@ -462,6 +492,12 @@ CHEATS = {
     " $labels.device) }}true{{ else }}false{{ end }}",
     "urgent, by another's name": "{{ with query (printf `iowarden_freeze_cause{device=%q}`"
     " $labels.model) }}true{{ else }}false{{ end }}",
+    **{
+        f"urgent, by a threshold {query}": "{{ with query (printf `iowarden_device_hang_threshold"
+        f"_seconds{{device=%q,severity={query}` $labels.device) }}}}true{{{{ else }}}}false"
+        "{{ end }}"
+        for query in ('"warning"} < 20', '"warning"} == 30', '"warning"}', '"critical"} < 60')
+    },
     "lasted_seconds": "{{ if match `sd.*` $labels.device }}90{{ else }}1{{ end }}",
     "escalate_when_doubled": "{{ if match `sd.*` $labels.device }}true{{ else }}false{{ end }}",
     "of_later": "{{ if match `sd.*` $labels.device }}true{{ else }}false{{ end }}",
@@ -475,6 +511,18 @@ def test_a_template_that_tests_a_guard_by_itself_is_seen(place: str) -> None:
     name = place.partition(",")[0]
     text = f"{ALERT}    annotations: {{{name}: {json.dumps(CHEATS[place])}}}\n"
     ((_, rule),) = rules_of(text, "own.yaml")
+    assert offences_of(rule)
+
+
+@pytest.mark.parametrize("record", [*RECORDS, "iowarden:device:own"])
+@pytest.mark.parametrize(
+    "text",
+    ["iowarden_disk_smart_supported", "iowarden_device_timeout_seconds > 30", "iowarden_disk_info"],
+)
+def test_a_recording_rule_that_carries_what_a_device_is_is_seen(record: str, text: str) -> None:
+    """An alert that reads it would read that under another name."""
+    rules = f"groups:\n- name: g\n  rules:\n  - record: {record}\n    expr: {text}\n"
+    ((_, rule),) = rules_of(rules, "own.yaml")
     assert offences_of(rule)
 
 
