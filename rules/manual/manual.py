@@ -159,7 +159,7 @@ def of_event(row: EventRule) -> Manual:
     """Return the manual of a class of events. One that is never mailed alone needs no advice.
 
     Its row has the advice of its group, which is about the faults in it. A notice about an array is
-    one of these: what it leaves, less redundancy or a used spare, is what somebody has to mend.
+    one of these: what it leaves, less redundancy or a used spare, has to be mended.
     """
     storm = None if row.storm is None else row.storm.severity
     severities = [each for each in (row.severity, storm, row.severity_here) if each is not None]
