@@ -133,7 +133,7 @@ test test-system: env build/tools/promtool build/tools/amtool build/tools/promet
 	$(call step,6,system packages from apt that tests use)
 	@packaging/install-system-packages test
 	$(call step,7,tests)
-	@time $(PYTEST) $(if $(filter test-system,$@),--system) tests
+	@time $(PYTEST) $(if $(filter test-system,$@),--system) $(ALONE) tests
 
 # The two above try the same examples each time: what fails there is the change's. This searches on.
 fuzz: SEED := $(shell date +%s)
