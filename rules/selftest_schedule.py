@@ -212,6 +212,8 @@ def candidates(
             continue
         target, drive = disk.polled.target, disk.polled.drive
         names = {disk.device, *(other.device for other in disk.others)} & topology.devices.keys()
+        if target.behind_raid():
+            names = {n for n in topology.leaves if topology.devices[n].host == target.controller}
         above = {array for name in names for array in stacks.get(name, ())}
         shares = {f"array {array}" for array in above}
         shares |= {f"btrfs {uuid}" for name in names for uuid in _btrfs(topology, name)}
@@ -219,7 +221,6 @@ def candidates(
         shares |= {group for group, _ in of_pools}
         if target.behind_raid():
             shares.add(f"controller {target.controller or target.path}")
-            names = {n for n in topology.leaves if topology.devices[n].host == target.controller}
         action = {a: arrays[a].sync_action for a in sorted(above & arrays.keys())}
         repairs = next(
             (f"{a} is in {what}" for a, what in action.items() if what not in _QUIET), ""

@@ -483,6 +483,7 @@ def test_an_array_that_is_synchronised_is_left_alone() -> None:
         assert selftest_schedule.blocked_by(found[0], found, {}) == against
 
 
+RESILVER = "resilver in progress since Sun Nov 29 03:12:20 2026"
 POOL = """\
   pool: tank
  state: ONLINE
@@ -516,6 +517,26 @@ def shares(pools: dict[str, PoolDevices]) -> list[set[str]]:
     return [set(each.shares) for each in found]
 
 
+def test_disks_of_a_controller_leave_what_stands_on_its_volumes_alone() -> None:
+    """Of its volumes an array is made that resynchronises, or a pool that resilvers."""
+    volumes = {"sdd": ("md1",), "sde": ("md1",)}
+    devices = {name: device(name, host="host2", holders=of) for name, of in volumes.items()}
+    devices["md1"] = device("md1", leaf=False, slaves=("sdd", "sde"), md=MD)
+    topology = Topology(devices, ("sdd", "sde"))
+    arrays = {"md1": replace(RESYNC, name="md1")}
+    disks = Disks({"D": Disk("D", BEHIND)})
+    (found,) = selftest_schedule.candidates(disks, topology, arrays, {}, None)
+    assert found.against == "md1 is in resync"
+    assert found.shares == {"controller host2", "array md1"}
+    devices = {name: device(name, host="host2", partitions=(f"{name}1",)) for name in volumes}
+    labels = {f"{name}1": BlockSignature("zfs_member", "tank") for name in volumes}
+    pools = {"tank": PoolDevices(parse_pool("tank", POOL.format(scan=RESILVER)))}
+    topology = Topology(devices, ("sdd", "sde"), signatures=labels)
+    (found,) = selftest_schedule.candidates(disks, topology, {}, {}, pools)
+    assert found.against == "pool tank is in resilver"
+    assert {"controller host2", "pool tank mirror-0", "pool tank mirror-1"} == found.shares
+
+
 def test_disks_of_one_vdev_are_never_tested_together_and_those_of_two_are() -> None:
     """Each mirror may lose one; the disk and its spare are in the same one; a cache is in none."""
     pools = {"tank": PoolDevices(parse_pool("tank", POOL.format(scan="none requested")))}
@@ -541,7 +562,7 @@ def test_members_of_a_btrfs_of_several_devices_are_tested_one_at_a_time() -> Non
 @pytest.mark.parametrize(
     ("scan", "against"),
     [
-        ("resilver in progress since Sun Nov 29 03:12:20 2026", "pool tank is in resilver"),
+        (RESILVER, "pool tank is in resilver"),
         ("scrub in progress since Sun Nov 29 03:12:20 2026", "pool tank is in scrub"),
         ("scrub paused since Sun Nov 29 03:12:20 2026", ""),
         ("resilvered 1G in 00:11:04 with 0 errors on Mon Nov 23 03:12:20 2026", ""),

@@ -18,6 +18,7 @@ from support.program import run as run_command
 from iowarden.collectors import registry
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.collectors.block.udev import BlockSignature
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import selftest
@@ -25,6 +26,7 @@ from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import SelfTestOutcome
+from iowarden.collectors.zfs.vdevs import PoolDevices, parse_pool
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import Level
 from iowarden.daemon.config.parser import parse_config
@@ -90,6 +92,19 @@ PASSED = (
     '{"type":{"value":1,"string":"Short offline"},"status":{"value":0,'
     '"string":"Completed without error","passed":true},"lifetime_hours":1000}'
 )
+RESILVERING = """\
+  pool: tank
+ state: DEGRADED
+  scan: resilver in progress since Sun Nov 22 02:12:20 2026
+config:
+
+\tNAME        STATE     READ WRITE CKSUM
+\ttank        DEGRADED     0     0     0
+\t  /dev/sdb  DEGRADED     0     0     0
+
+errors: No known data errors
+"""
+ZFS_LABEL = {"sdb": BlockSignature("zfs_member", "tank")}
 SUNDAY = 1_795_316_400.0
 """2026-11-22 03:00 UTC."""
 WEEKLY = ScheduleGroup(("*",), {"long": calendar.parse("Sun 03:00")})
@@ -119,6 +134,7 @@ class FakeMachine:
         self.root = functools.partial(Machine, probe=self.client.request)
         self.now = SUNDAY - 3600.0
         self.io = 0
+        self.pool = ""
         targets = tuple(
             AccessMethod(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n, host in enumerate((0, 0, 1))
@@ -132,7 +148,7 @@ class FakeMachine:
         self.tests.restore({}, self.now)
 
     def _start(self) -> selftest_runner.SelfTestRunner:
-        names = {"smart", "block", "md", "diskstats"}
+        names = {"smart", "block", "md", "diskstats", "zfs_vdevs"}
         sources = [source for source in registry.SOURCES if source.name in names]
         self.engine = Engine([], sources, self.now)
         telling = TransitionLog(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
@@ -184,8 +200,9 @@ class FakeMachine:
         }
         values: dict[str, Any] = {
             "smart": self.poller.read(self.looks),
-            "block": Topology(volumes, ("sda", "sdb")),
+            "block": Topology(volumes, ("sda", "sdb"), signatures=ZFS_LABEL),
             "md": {},
+            "zfs_vdevs": {"tank": PoolDevices(parse_pool("tank", self.pool))} if self.pool else {},
             "diskstats": {
                 "sda": BlockIo("sda", 8, 0, (0,) * 11),
                 "sdb": BlockIo("sdb", 8, 16, (*(0,) * 9, self.io, 0)),
@@ -303,6 +320,19 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> N
     assert run.postponed == "sdb is 80 % busy"
     assert machine.told("-t") == []
     machine.later(600, busy_ratio=0.1)
+    assert machine.told("-t") == ["disk2"]
+
+
+def test_a_disk_below_a_pool_that_resilvers_is_tested_when_it_is_over(machine: FakeMachine) -> None:
+    """The pool is made of the volume of the disk's controller."""
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.pool = RESILVERING
+    machine.later(7200)
+    (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
+    assert run.postponed == "pool tank is in resilver"
+    assert machine.told("-t") == []
+    machine.pool = ""
+    machine.later(60)
     assert machine.told("-t") == ["disk2"]
 
 
