@@ -52,7 +52,7 @@ def nothing_found(
     """Return which disk or source of a request without events this host does not have, or ''."""
     if query.source and query.source not in sources:
         meant = did_you_mean(query.source, sources)
-        return f"no source '{query.source:.60}'{meant}; there are {', '.join(sources)}"
+        return f"unknown source '{query.source:.60}'{meant}; there are {', '.join(sources)}"
     if not query.disk:
         return ""
     names = [each.device or each.disk for each in disks]

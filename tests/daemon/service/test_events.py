@@ -98,8 +98,8 @@ def test_a_request_without_events_names_the_disks_and_sources_that_there_are(
         for words, expected in (
             (("--disk", "sbd"), "no present disk is 'sbd'; did you mean 'sdb'"),
             (("--disk", "nosuch"), "no present disk is 'nosuch'; there are sda, sdb\n"),
-            (("--source", "bogus"), "no source 'bogus'; there are kernel, md, scan, areca,"),
-            (("--source", "kernal"), "no source 'kernal'; did you mean 'kernel'?; there are"),
+            (("--source", "bogus"), "unknown source 'bogus'; there are kernel, md, scan, areca,"),
+            (("--source", "kernal"), "unknown source 'kernal'; did you mean 'kernel'?; there are"),
         ):
             assert expected in seen.program.command("events", *words).stderr
         for words in (("--disk", "sda"), ("--source", "areca")):

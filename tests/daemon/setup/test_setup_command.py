@@ -517,7 +517,7 @@ def test_the_configured_account_is_not_sent_to_a_corrected_server(
 ) -> None:
     """It belongs to the server of the file: for another one the password is typed."""
     present = {
-        "mail": {"server": "old.example", "to": "a", "user": "ann", "password_file": "/p"},
+        "mail": {"server": "old.example", "to": "root", "user": "ann", "password_file": "/p"},
         "self_tests": [{}],
     }
     talk = dialogue.Dialogue(present, "", str(tmp_path / "password"))
