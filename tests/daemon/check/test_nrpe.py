@@ -88,7 +88,9 @@ def test_nagios_gets_the_line_and_the_status_of_a_hung_disk(played: Played, tmp_
 )
 def test_nagios_gets_critical_from_a_host_whose_iowarden_does_not_run(tmp_path: Path) -> None:
     """Not UNKNOWN, which many do not notify."""
-    with nrpe(tmp_path, tmp_path / "none") as port:
+    state = tmp_path / "state"
+    state.mkdir()
+    with nrpe(tmp_path, state) as port:
         query = ("-H", "127.0.0.1", "-p", f"{port}", "-t", "20", "-u", "-c", "check_iowarden")
         done = subprocess.run(["check_nrpe", *query], capture_output=True, text=True, check=False)
     assert done.returncode == 2
