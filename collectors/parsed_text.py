@@ -51,7 +51,7 @@ class Tool(enum.StrEnum):
     ZPOOL = "zpool"
     """zpool status, list and events."""
     MULTIPATH = "multipath"
-    """multipath -ll."""
+    """multipath -ll, multipathd show paths and show maps status."""
     DMSETUP = "dmsetup"
     """dmsetup status."""
     LVS = "lvs"
@@ -63,7 +63,7 @@ class Tool(enum.StrEnum):
     DUMPE2FS = "dumpe2fs"
     """dumpe2fs -b and -h, and tune2fs -l."""
     NVME = "nvme"
-    """nvme smart-log and error-log."""
+    """nvme smart-log, error-log and list-subsys."""
     BTRFS = "btrfs"
     """btrfs device stats, scrub status, check, balance status, filesystem show and usage."""
     DF = "df"
@@ -236,7 +236,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r'|"command" ?: ?"zpool ',
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
-        r"|^[ \t]*\[size=\S{1,20}\]\[features=",
+        r"|^[ \t]*\[size=\S{1,20}\]\[features="
+        r"|^[ \t]*(?:hcil[ \t]+dev[ \t]+dev_t|name[ \t]+failback[ \t]+queueing)[ \t]",
         Tool.DMSETUP: rf"^(?:\S.{{0,200}}: )?\d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
         Tool.LVS: r"^[ \t]*(?:LV|VG|PV)[ \t](?:.*[ \t])?Attr[ \t]"
         r'|^[ \t]*\{\s*"report" ?: ?\[',
@@ -248,7 +249,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         # smartctl has these names as well, within its own text.
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"
-        r"|\A\s*\{\s*\"critical_warning\"",
+        r"|\A\s*\{\s*\"critical_warning\"|^nvme-subsys\d{1,5} - NQN="
+        r"|\A\s*\[?\s*\{\s*\"(?:HostNQN|Subsystems)\" ?:",
         Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]"
         r"|^[ \t]*scrub (?:status|done|canceled) for [0-9a-f-]{36}"
         r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import SIGNS, Tool
+from iowarden.collectors.pasted_text.journal_forms import one_line_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ _ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 _AROUND = lazy_pattern(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*"
     r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*|Last login: [^\n]*"
-    r"|=> (?:set|rescan|ctrl|controller|version|exit|quit|help)\b[^\n]*)"
+    r"|multipathd> ?[^\n]*|=> (?:set|rescan|ctrl|controller|version|exit|quit|help)\b[^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,
 )
@@ -70,7 +71,7 @@ def session(content: bytes) -> str:
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
-    return rejoined(_unquoted(text))
+    return rejoined(one_line_entries(_unquoted(text)))
 
 
 def _unquoted(text: str) -> str:

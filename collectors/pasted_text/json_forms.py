@@ -1,4 +1,4 @@
-"""JSON of 'zpool status -j', 'btrfs device stats' and LVM's reports, as the text they print else.
+"""JSON of 'zpool status -j' and 'list -j', 'btrfs device stats', LVM's reports, as their text.
 
 The parsers of the text judge it then: what a field means is known there. Source: OpenZFS 2.3,
 cmd/zpool/zpool_main.c, vdev_stats_nvlist, print_scan_status; btrfs-progs, common/format-output.c,
@@ -44,7 +44,13 @@ def as_text(text: str, kind: Tool) -> str:
 
 
 def _pools(answer: Tree) -> Iterator[str]:
+    is_list = answer.get("output_version", {}).get("command") == "zpool list"
+    if is_list:
+        yield "NAME SIZE ALLOC FREE CAP HEALTH"
     for name, pool in answer["pools"].items():
+        if is_list:
+            yield " ".join((name, *(_property(pool, key) for key in _LISTED), pool["state"]))
+            continue
         yield f"  pool: {name}"
         yield f" state: {pool['state']}"
         yield f"status: {_one_line(pool.get('status', ''))}"
@@ -59,6 +65,13 @@ def _pools(answer: Tree) -> Iterator[str]:
         errors = int(pool["error_count"])
         summary = f"{errors} data errors, use '-v' for a list" if errors else "No known data errors"
         yield f"errors: {summary}"
+
+
+_LISTED = ("size", "allocated", "free", "capacity")
+
+
+def _property(pool: Tree, name: str) -> str:
+    return str(pool.get("properties", {}).get(name, {}).get("value", "-"))
 
 
 _HEADINGS = {

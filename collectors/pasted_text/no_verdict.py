@@ -13,7 +13,6 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
 
 _LAYOUT = "shows how disks are divided, not whether they are well; see: smartctl -x /dev/DISK"
 _LOAD = (
@@ -33,6 +32,20 @@ _CHECKED = (
 )
 _SECTORS = "is not read: each number is a block that could not be read; see: smartctl -x /dev/DISK"
 _CLUSTER = "is not read: its state is in its first lines; of the disks below it: smartctl -x"
+_CEPH = (
+    "is not read: what is wrong with the cluster: ceph health detail; of the disks of an OSD: ceph"
+    " osd metadata ID, then smartctl -x /dev/DISK on its host"
+)
+_PAGES = "is not read; the same data of the drive: smartctl -x /dev/DISK"
+_ENCLOSURE = (
+    "is not read: 'Critical', 'Noncritical' and 'Unrecoverable' in it are faults of the enclosure;"
+    " of a drive itself: smartctl -x /dev/DISK"
+)
+_LIGHTS = (
+    "shows which lights of the bays are on, and not why: a light may be one that somebody set; of"
+    " the drive: smartctl -x /dev/DISK; of its array: cat /proc/mdstat"
+)
+_PATH_COUNTS = "shows counts or names, not which paths work; see: multipath -ll"
 _VENDOR = "is not read; what the drives report themselves: smartctl -x /dev/DISK"
 _PERC = "is not read; of the controller itself: perccli /call show all"
 _MEGARAID = (
@@ -41,8 +54,23 @@ _MEGARAID = (
 _SERVERAID = "is not read; 'Critical', 'Offline' and 'Defunct' in it are faults"
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
-_PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
-    name: (lazy_pattern(rf"^[ \t]*(?:{sign})"), reason)
+_SIGN_OF_CEPH = (
+    r"cluster:[ \t]*$|(?:health:? )?HEALTH_(?:OK|WARN|ERR)|ID +(?:CLASS +)?WEI"
+    r"|\[(?:WRN|ERR)\] [A-Z_]+:"
+    r"|OSD_STAT +USED|POOL_NAME +USED|--- RAW STORAGE ---|\d{1,6} osds?: \d{1,6} up"
+)
+_SIGN_OF_HDSENTINEL = r"Hard Disk Sentinel|HDD Device +\d{1,3}: |HDD Model ID *:"
+_SIGN_OF_LEDCTL = (
+    r"/(?:sys/devices|dev)/\S{1,200}: (?:NORMAL|LOCATE|LOCATE_OFF|FAULT|FAILED_DRIVE|FAILURE"
+    r"|REBUILD|PFA|HOTSPARE|ICA|IFA|UNKNOWN|(?i:normal|locate|failure|rebuild|fault))[ \t]*$"
+    r"|slot: .{1,80} led state: "
+)
+_SIGN_OF_OMREPORT = (
+    r"List of (?:Physical Disks|Virtual Disks|Batteries|Controllers|Connectors|Enclosures)\b"
+    r"|Controllers? +PERC .{1,60} \("
+)
+_PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+    (name, lazy_pattern(rf"^[ \t]*(?:{sign})"), reason)
     for name, sign, reason in (
         ("zfs list", r"NAME[ \t]+(?:USED|AVAIL)[ \t]", _DATASETS),
         ("lsblk", r"NAME[ \t]+(?:[A-Z:-]+[ \t]+){2,}(?:MOUNTPOINTS?|FSTYPE|SIZE|TYPE)\b", _LAYOUT),
@@ -68,6 +96,7 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("hdparm", r"Timing (?:cached|buffered|O_DIRECT) ", _LOAD),
         ("hdparm -I", r"ATA device, with non-removable media", _IDENTITY),
         ("nvme list", r"Node[ \t]+(?:Generic[ \t]+)?SN[ \t]+Model\b", _IDENTITY),
+        ("nvme list", r"\{?[ \t]*\"Devices\"[ \t]*:[ \t]*\[", _IDENTITY),
         ("nvme id-ctrl", r"NVME Identify (?:Controller:|Namespace )", _IDENTITY),
         ("lspci", r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d [A-Z]", _IDENTITY),
         ("lsusb", r"Bus \d{3} Device \d{3}: ID ", _IDENTITY),
@@ -87,7 +116,7 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("fsck", r"fsck (?:from util-linux|\d)|e2fsck \d|Pass 1: Checking inodes", _CHECKED),
         ("xfs_repair", r"Phase 1 - find and verify superblock", _CHECKED),
         ("badblocks", r"Checking (?:for bad )?blocks|Pass completed, \d{1,20} bad", _SECTORS),
-        ("ceph", r"cluster:[ \t]*$|(?:health:? )?HEALTH_(?:OK|WARN|ERR)|ID +CLASS +WEI", _CLUSTER),
+        ("ceph", _SIGN_OF_CEPH, _CEPH),
         ("drbd", r"version: \d\S* \(api:|\S{1,60} role:(?:Primary|Secondary)", _CLUSTER),
         ("gluster", r"Status of volume: |Volume Name: ", _CLUSTER),
         ("nfsstat", r"(?:Client|Server) (?:rpc|nfs)\b", _LOAD),
@@ -95,15 +124,20 @@ _PROGRAMS: Mapping[str, tuple[re.Pattern[str], str]] = {
         ("hddtemp", r"/dev/\S{1,60}: .{1,80}: (?:\d{1,3} ?°|drive is sleeping)", _VENDOR),
         ("openSeaChest", r"openSeaChest|SeaChest_", _VENDOR),
         ("intelmas", r"- (?:Intel|Solidigm) .{0,60}SSD|Intel\(R\) (?:SSD|MAS)", _VENDOR),
-        ("sg_ses", r"Enclosure Status diagnostic page:", _VENDOR),
+        ("sg_ses", r"Enclosure [Ss]tatus diagnostic page:|.{1,60}Element type: \w", _ENCLOSURE),
+        ("sg_logs", r"[A-Z][\w /()-]{2,60} page +(?:\(.{1,40}\) +)?\[0x[0-9a-f]", _PAGES),
+        ("sg_logs", r"Supported log pages .{0,40}:|log_page=0x[0-9a-f]", _PAGES),
+        ("ledctl", _SIGN_OF_LEDCTL, _LIGHTS),
+        ("multipathd show", r"name[ \t]+(?:sysfs[ \t]+uuid|path_faults)\b", _PATH_COUNTS),
+        ("hdsentinel", _SIGN_OF_HDSENTINEL, _VENDOR),
         ("megaclisas-status", r"-- Controller information --[ \t]*$", _MEGARAID),
         ("ipssend", r"Found \d{1,2} IBM ServeRAID controller", _SERVERAID),
-        ("omreport", r"List of (?:Physical|Virtual) Disks|Controller PERC .{1,60} \(", _PERC),
+        ("omreport", _SIGN_OF_OMREPORT, _PERC),
         ("racadm", r"(?:Disk|RAID|AHCI|NonRAID|BOSS)\.[\w.:-]{3,120}[ \t]*$", _PERC),
         ("free", r"total[ \t]+used[ \t]+free[ \t]+shared", _HOST),
         ("ip", r"\d{1,4}: \w{1,15}: <[A-Z,_]{1,80}> mtu ", _HOST),
     )
-}
+)
 MAX_LINES = 20
 """Of a text, from its beginning: its head has the sign."""
 _NO_ENTRIES = lazy_pattern(r"-- No entries --[ \t]*$")
@@ -118,7 +152,7 @@ def no_verdict(text: str) -> str:
     lines = [line for line in text.split("\n") if line.strip()][:MAX_LINES]
     if any(_NO_ENTRIES.match(line) for line in lines):
         return _EMPTY_JOURNAL
-    for program, (sign, reason) in _PROGRAMS.items():
+    for program, sign, reason in _PROGRAMS:
         if any(sign.match(line) for line in lines):
             return f"'{program}' {reason}"
     return ""

@@ -33,6 +33,10 @@ _ATTRIBUTE_BEGIN = lazy_pattern(
 )
 _TABLE_END = lazy_pattern(r"\s*(?:\||$)")
 """End of the attribute table: a blank line, or the legend of its flags."""
+_BELOW_TABLE = lazy_pattern(
+    r"SMART |General (?:Purpose|SMART)|SCT |Device Statistics|Pending Defects|SATA Phy|=== START"
+)
+"""Headings below the table: of a text whose blank lines were taken out."""
 _TESTS = (
     lazy_pattern(
         r"# ?\d+ ((?:Short|Extended|Conveyance|Selective) (?:off-?line|captive)|Off-?line"
@@ -50,6 +54,8 @@ _TESTS = (
 squeeze blanks and expand tabs. Source: smartmontools 7.5, ataprint.cpp, scsiprint.cpp,
 nvmeprint.cpp.
 """
+_OF_TESTS = frozenset({"self-tests", ""})
+"""Sections with such rows; '': above all headings, where a user quotes the row that matters."""
 _BLANKS = lazy_pattern(r"\s+")
 _STATISTIC = lazy_pattern(
     r"\s*(?:0x0?)?([17])\s+0x0([012]8)\s+\d\s+(\d+)(?:~|\s+[N-][D-][C-][R-]?)?\s+[A-Z]", re.ASCII
@@ -117,6 +123,7 @@ class _TextReport:
         self._routine = ""
 
     def read(self, line: str) -> None:
+        self._in_table = self._in_table and not _BELOW_TABLE.match(line)
         label, colon, rest = line.partition(":" if ":" in line else "=")
         if colon and (fields := _FIELDS.get(" ".join(label.split()))) is not None:
             values = [(path, reader(rest.strip())) for reader, *path in fields]
@@ -134,7 +141,8 @@ class _TextReport:
             self.read_errors.append(line)
         elif self._in_table:
             self._in_table = False
-        elif self._section == "self-tests" and (test := _self_test(line)):
+        elif self._section in _OF_TESTS and (test := _self_test(line)):
+            self.logs = self.logs or [[]]
             self.logs[-1].append(test)
         elif self._section == "pending defects" and _DEFECT.match(line):
             log = self.document.setdefault("ata_pending_defects_log", {})
@@ -187,6 +195,11 @@ class _TextReport:
                 self.logs.append([])
 
 
+def is_self_test(line: str) -> bool:
+    """Whether a line is a row of a self-test log; marks of a quotation may stand before it."""
+    return _self_test(line) is not None
+
+
 def is_attribute(line: str) -> bool:
     """Return whether a line is a row of the table of attributes, also one that is cut."""
     return (_ATTRIBUTE.match(line) or _ATTRIBUTE_BEGIN.match(line)) is not None
@@ -221,7 +234,7 @@ def _statistic(found: re.Match[str]) -> Document:
 
 
 def _self_test(line: str) -> Document | None:
-    row = _BLANKS.sub(" ", line.strip())
+    row = _BLANKS.sub(" ", line.strip("> \t\n"))
     found = next(filter(None, (pattern.match(row) for pattern in _TESTS)), None)
     if found is None:
         return None

@@ -88,7 +88,9 @@ def parse_controllers(
     has_content = found.events or found.objects or is_overview or _has_content(found.controllers)
     if found.outputs and not (log or has_content):
         outputs = ", ".join(found.outputs)
-        unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
+        reason, is_fault = arcconf_status.of_another_log(text)
+        reason = reason or f"'{outputs}' contains no state of an array, disk or battery"
+        unread.append(UnparsedLine(reason, fault=is_fault))
     # Of a text without a battery's section it is not known whether there is one.
     no_battery = (each.name for each in found.controllers if not each.batteries)
     ruled_out = frozenset(("ControllerCacheWithoutBattery", name) for name in no_battery)

@@ -139,6 +139,8 @@ _STATES: Mapping[str, _Fault] = {
     **dict.fromkeys("mM", ("warning", "the merge of its snapshot failed")),
     **dict.fromkeys("cC", ("critical", "its metadata need a check (thin_check) while it is off")),
     "s": ("warning", "it is suspended: its I/O waits"),
+    "d": ("warning", "its device has no table: all I/O to it fails"),
+    "i": ("warning", "its device has only a table that is not in use: its I/O waits"),
 }
 _HEALTHS: Mapping[str, _Fault] = {
     "r": ("warning", "a member failed or came back: it needs a refresh (lvchange --refresh)"),
@@ -161,6 +163,7 @@ def parse_lvm(text: str) -> Parsed:
     objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []
+    outputs: dict[str, None] = {}
     kind = ""
     for number, line in enumerate(text.split("\n"), 1):
         if (head := _LVM_HEAD.fullmatch(line)) is not None:
@@ -177,19 +180,26 @@ def parse_lvm(text: str) -> Parsed:
                 unread.append(UnparsedLine(f"{kind.lower()}s: expected attributes", line, number))
                 continue
             name, faults = row
+            if kind == "LV" and (unknown := _unknown(name, line.split())):
+                unread.append(UnparsedLine(unknown, line, number))
+                outputs["lvs"] = None
+                if not faults:
+                    continue
             findings += [
                 Finding(severity, "LvmFault", name, f"{name}: {fault}", _LVM_ADVICE)
                 for severity, fault in faults
             ]
             health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
             objects.append(TextObject("volume" if kind == "LV" else kind, name, "", health))
-    if not objects:
+    if objects:
+        outputs["lvs"] = None
+    if not outputs:
         unread.append(UnparsedLine("lvs: expected a row below 'LV VG Attr', got none"))
     return Parsed(
         Tool.LVS,
         objects=tuple(objects),
         findings=tuple(findings),
-        outputs=("lvs",) if objects else (),
+        outputs=tuple(outputs),
         unparsed=tuple(unread),
     )
 
@@ -207,6 +217,19 @@ def _lvm_row(kind: str, words: Sequence[str]) -> tuple[str, list[_Fault]] | None
     is_ill = attributes[3] == "p" if kind == "VG" else attributes[2] == "m"
     text = "a physical volume of it is missing" if kind == "VG" else "it is missing"
     return words[0], [("warning", text)] if is_ill else []
+
+
+def _unknown(name: str, words: Sequence[str]) -> str:
+    """Return what the row of a logical volume does not show; '': its state is in it."""
+    attributes = next(word for word in words[1:] if _LV_ATTR.fullmatch(word))
+    if attributes[0] == "t" and attributes[4] == "-":
+        return (
+            f"lvs: the pool {name} is not active: how full it is, and whether its metadata are"
+            f" sound, is not in it; why it is not, or so it becomes: lvchange -ay {name}"
+        )
+    if "X" in (attributes[4], attributes[8]):
+        return f"lvs: LVM itself does not know the state of {name} (X)"
+    return ""
 
 
 def _of_volume(attributes: str, rest: Sequence[str]) -> Iterator[_Fault]:

@@ -380,6 +380,9 @@ def _begins(text: str) -> list[int]:
     begins = [found.start() for found in _BEGIN.finditer(text)]
     if begins and any(map(smartctl_text.is_attribute, text[: begins[0]].split("\n"))):
         return [0, *begins]  # rows that were quoted above the whole report
+    if begins and any(map(smartctl_text.is_self_test, text[: begins[0]].split("\n"))):
+        # A row that was quoted above the report is of its drive; of several, whose is not known.
+        return [0, *begins[len(begins) == 1 :]]
     if not begins and (first := _HEADING.search(text)) is not None:
         # Without a banner the next drive begins where the first heading is repeated.
         heading = re.escape(first[0])

@@ -1,8 +1,10 @@
-"""'nvme smart-log' of nvme-cli as text or JSON, and 'nvme error-log' as text.
+"""'nvme smart-log' and 'list-subsys' of nvme-cli as text or JSON, and 'nvme error-log' as text.
 
 Source: nvme-cli, nvme-print-stdout.c and nvme-print-json.c, smart_log and error_log; the names
-changed with its versions ('critical_warning', 'Critical Warning'). Units: a data unit is 512,000
-bytes; temperatures are degrees Celsius in the text and kelvins in JSON.
+changed with its versions ('critical_warning', 'Critical Warning'). Of a path: stdout_subsys_config;
+kernel, drivers/nvme/host/sysfs.c (nvme_sysfs_show_state), multipath.c (nvme_ana_state_names).
+Units: a data unit is 512,000 bytes; temperatures are degrees Celsius in the text and kelvins in
+JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.lazy_pattern import lazy_pattern
@@ -66,6 +68,23 @@ _ERROR_ADVICE = "See the drive's health: smartctl -x /dev/DRIVE; back up first w
 
 
 def parse_nvme(text: str) -> Parsed:
+    """Parse the logs of each drive and the subsystems in a text."""
+    subsystems, text = _parse_subsystems(text)
+    if subsystems is None:
+        return _logs(text)
+    if not text.strip():
+        return subsystems
+    logs = _logs(text)
+    return replace(
+        logs,
+        objects=(*logs.objects, *subsystems.objects),
+        findings=(*logs.findings, *subsystems.findings),
+        outputs=(*logs.outputs, *subsystems.outputs),
+        unparsed=(*logs.unparsed, *subsystems.unparsed),
+    )
+
+
+def _logs(text: str) -> Parsed:
     """Parse the health logs and the error logs in a text, those of each drive."""
     begin = next(
         (at for at, line in enumerate(text.split("\n")) if _ERRORS_HEADING.fullmatch(line)), None
@@ -253,3 +272,139 @@ def _drive(values: dict[str, float], name: str, *, is_json: bool) -> Drive:
         nvme=health,
         read_by=f"nvme smart-log {name}".strip(),
     )
+
+
+# --- paths to a subsystem
+
+_SUBSYSTEM = lazy_pattern(r"[ \t]*(?P<name>nvme-subsys\d{1,5}) - NQN=.*")
+_SUBSYSTEM_OTHERS = lazy_pattern(
+    r"[ \t]*(?:(?:hostnqn|iopolicy|type|model|serial|firmware)=.*|[\\|]?)[ \t]*"
+)
+_STATES = "live|new|resetting|connecting|deleting(?: \\(no IO\\))?|dead"
+_ANA = "optimized|non-optimized|inaccessible|persistent-loss|change|optimised|non-optimised"
+_PATH_ROW = lazy_pattern(
+    r"[ \t]*(?:\+-+ )?(?P<name>nvme\d{1,5})[ \t]+\w[\w-]{1,12}"
+    rf"[ \t]+(?P<address>\S.{{0,300}}?)[ \t]+(?P<state>{_STATES})(?:[ \t]+(?P<ana>{_ANA}))?[ \t]*"
+)
+_SUBSYSTEM_JSON = lazy_pattern(r"\A\s*(?:\[\s*)?\{\s*\"(?:HostNQN|Subsystems)\"")
+_USELESS = frozenset({"inaccessible", "persistent-loss", "change"})
+"""States of a path over which no I/O goes at the moment, of a connection that is live."""
+_PATHS_ADVICE = (
+    "See why: journalctl -k | grep nvme; the network or fabric to its address, and the storage"
+    " system's controller. The kernel reconnects by itself until ctrl_loss_tmo is over; after that:"
+    " nvme connect-all"
+)
+_NO_PATHS = "nvme list-subsys: its JSON is cut, or has no path; use the text form"
+
+
+def _parse_subsystems(text: str) -> tuple[Parsed | None, str]:
+    """Parse the subsystems, and return what else is in the text; None: there are none."""
+    if _SUBSYSTEM_JSON.match(text):
+        rows = list(_rows_of_json(text))
+        if not rows:
+            return Parsed(Tool.NVME, unparsed=(UnparsedLine(_NO_PATHS),)), ""
+        return _parse_rows(rows)[0], ""
+    if not any(_SUBSYSTEM.fullmatch(line) for line in text.split("\n")):
+        return None, text
+    return _parse_rows(text.split("\n"))
+
+
+def _rows_of_json(text: str) -> Iterator[str]:
+    """Yield the lines that the text form would have."""
+    start, end = text.find("["), text.rfind("]") + 1
+    if text.lstrip().startswith("{"):
+        start, end = text.find("{"), text.rfind("}") + 1
+    piece = text[start:end]
+    try:
+        answer = None if is_deep(piece) else json.loads(piece)
+    except (ValueError, RecursionError):
+        return
+    name = ""
+    for entry in _objects(answer):
+        # Before 2.0 name and paths of a subsystem are in two objects, one after the other.
+        name = str(entry.get("Name") or name) if "NQN" in entry else name
+        if "NQN" in entry:
+            yield f"{name or 'nvme-subsys0'} - NQN={entry['NQN']}"
+        for path in entry.get("Paths") or ():
+            words = [path.get(key) for key in ("Name", "Transport", "Address", "State", "ANAState")]
+            yield " ".join(["+-", *(str(word) for word in words if word)])
+
+
+def _objects(answer: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Yield the objects in JSON in their order; the paths of one are a part of it."""
+    if isinstance(answer, list):
+        for each in answer:
+            yield from _objects(each)
+    elif isinstance(answer, dict):
+        paths = answer.get("Paths")
+        if paths is None or (isinstance(paths, list) and all(isinstance(p, dict) for p in paths)):
+            yield answer
+        yield from _objects(answer.get("Subsystems"))
+
+
+def _parse_rows(lines: Sequence[str]) -> tuple[Parsed, str]:
+    subsystems: dict[str, list[tuple[str, str, str]]] = {}
+    unread: list[UnparsedLine] = []
+    rest: list[str] = []
+    name = ""
+    for number, line in enumerate(lines, 1):
+        head, path = _SUBSYSTEM.fullmatch(line), _PATH_ROW.fullmatch(line)
+        is_mine = True
+        if head is not None:
+            name = head["name"]
+            subsystems.setdefault(name, [])
+        elif name and path is not None:
+            subsystems[name].append((path["name"], path["state"], path["ana"] or ""))
+        elif name and line.lstrip().startswith("+-"):
+            unread.append(
+                UnparsedLine("nvme list-subsys: no state of a path that is known", line, number)
+            )
+        elif not _SUBSYSTEM_OTHERS.fullmatch(line):
+            is_mine, name = False, ""
+        rest.append("" if is_mine else line)
+    objects: list[TextObject] = []
+    findings: list[Finding] = []
+    for each, paths in subsystems.items():
+        objects += _subsystem_rows(each, paths)
+        findings += _path_faults(each, paths)
+        if not paths and not unread:
+            unread.append(UnparsedLine(f"nvme list-subsys: {each}: expected its paths, got none"))
+    return Parsed(
+        Tool.NVME,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        outputs=("nvme list-subsys",),
+        unparsed=tuple(unread),
+    ), "\n".join(rest)
+
+
+def _is_usable(state: str, ana: str) -> bool:
+    return state == "live" and ana not in _USELESS
+
+
+def _subsystem_rows(name: str, paths: Sequence[tuple[str, str, str]]) -> Iterator[TextObject]:
+    usable = sum(_is_usable(state, ana) for _, state, ana in paths)
+    health = ComponentHealth.OK
+    if paths and not usable:
+        health = ComponentHealth.FAILED
+    elif any(state != "live" for _, state, _ in paths):
+        health = ComponentHealth.DEGRADED
+    yield TextObject("subsystem", name, "", health, "", {"paths": len(paths), "usable": usable})
+    for path, state, ana in paths:
+        # A standby path of a storage system with two controllers is live, and inaccessible.
+        well = ComponentHealth.OK if state == "live" else ComponentHealth.FAILED
+        yield TextObject("path", path, name, well, " ".join(filter(None, (state, ana))))
+
+
+def _path_faults(name: str, paths: Sequence[tuple[str, str, str]]) -> Iterator[Finding]:
+    usable = sum(_is_usable(state, ana) for _, state, ana in paths)
+    bad = [f"{path} {state}" for path, state, ana in paths if state != "live"]
+    lost = [f"{path} {ana}" for path, _, ana in paths if ana == "persistent-loss"]
+    told = ", ".join(dict.fromkeys([*bad, *lost]))
+    if paths and not usable:
+        told = told or ", ".join(f"{path} {ana}" for path, _, ana in paths)
+        text = f"{name} has no path that takes I/O ({told}): its I/O hangs or fails"
+        yield Finding("critical", "NvmeNoPath", name, text, _PATHS_ADVICE)
+    elif bad or lost:
+        text = f"{name}: {usable} of {len(paths)} paths take I/O ({told})"
+        yield Finding("warning", "NvmePathsFailed", name, text, _PATHS_ADVICE)

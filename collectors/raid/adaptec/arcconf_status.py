@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_STATES
 from iowarden.collectors.raid.adaptec.arcconf_output import (
@@ -146,6 +147,26 @@ def parse_device_log(text: str) -> DeviceLog:
         raise output.refused("arcconf GETLOGS", "a log of errors of disks", text)
     full = head.get("tableFull", "").casefold()
     return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
+
+
+_LOG_HEAD = lazy_pattern(r"<ControllerLog\b[^<>]{0,200}\btype=\"(?P<kind>[1-9]\d{0,3})\"", re.ASCII)
+_DEAD = lazy_pattern(r"<deadDriveEntry\b[^<>]{0,2000}>|^[ \t]*deadDriveEntry[ \t]*$", re.MULTILINE)
+
+
+def of_another_log(text: str) -> tuple[str, bool]:
+    """Return which other log of 'GETLOGS' a text is, '' for none, and whether it shows a fault.
+
+    Limits: a drive in the log of dead ones may have been replaced since; the log has no states.
+    """
+    states_now = "the present states: arcconf GETCONFIG 1"
+    if dead := len(_DEAD.findall(text)):
+        plural = "" if dead == 1 else "s"
+        return f"arcconf GETLOGS DEAD: {dead} drive{plural} failed at some time; {states_now}", True
+    head = _LOG_HEAD.search(text)
+    reason = (
+        f"arcconf GETLOGS: its log of type {head['kind']} is not read; {states_now}" if head else ""
+    )
+    return reason, False
 
 
 def with_errors(found: Controller, log: DeviceLog, config: ArcconfConfig) -> Controller:
