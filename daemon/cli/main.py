@@ -174,7 +174,10 @@ class _Parser(argparse.ArgumentParser):
                 if not meant and self.prog == "iowarden":
                     meant = f" before a command; options follow it: iowarden COMMAND {option} ..."
                 self.error(f"no option '{option}'{meant}")
-        return super().parse_known_args(words, namespace)
+        found, left = super().parse_known_args(words, namespace)
+        if left:  # argparse would report it with the usage of the outermost parser
+            self.error(f"expected nothing more, got {' '.join(map(repr, left))}")
+        return found, left
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a word that is none of the choices. argparse calls it; its text has no advice."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib
 import os
 import re
@@ -14,7 +16,7 @@ import pytest
 from iowarden.daemon.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MODULES = {module for group in main.COMMANDS.values() for module, _ in group.values()}
@@ -99,7 +101,7 @@ def test_a_missing_or_unknown_action_is_answered_by_those_that_there_are(
             "iowarden silence add",
             "no option '--fro'; did you mean '--for'",
         ),
-        (["version", "extra"], "iowarden [-h]", "unrecognized arguments: extra"),
+        (["version", "extra"], "iowarden version", "expected nothing more, got 'extra'"),
         (
             ["silence", "exprie"],
             "iowarden silence",
@@ -119,6 +121,67 @@ def test_a_typing_error_is_answered_by_what_is_near(
     text = capsys.readouterr().err
     assert text.startswith(f"usage: {usage}")
     assert error in text
+
+
+def commands() -> Iterator[argparse.ArgumentParser]:
+    """Yield the parser of each command without actions, and of each action."""
+    parsers = [main.full_parser()]
+    for parser in parsers:
+        below = [each for each in parser._actions if each.nargs == argparse.PARSER]
+        parsers += (each for action in below for each in dict(action.choices or {}).values())
+        if not below:
+            yield parser
+
+
+def accepted(action: argparse.Action) -> str:
+    """Return a word that an argument or option of a command takes."""
+    if action.choices is not None:
+        return str(next(iter(action.choices)))
+    tried = ("x", "1", "2h", "2126-01-01", "21:00-23:00", "sda=1", "0.5")
+    convert = action.type if callable(action.type) else str
+    for word in tried:
+        with contextlib.suppress(argparse.ArgumentTypeError, ValueError):
+            convert(word)
+            return word
+    raise AssertionError(f"{action.metavar}: none of {tried} is taken")
+
+
+def needed(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the words of a command: all its arguments, also those that it may lack."""
+    words = [accepted(each) for each in parser._actions if not each.option_strings]
+    for each in parser._actions:
+        if each.option_strings and each.required:
+            words += [each.option_strings[0], accepted(each)]
+    return words
+
+
+TAKES_MANY = ("*", "+", argparse.REMAINDER)
+LIMITED, OPEN = [], []
+for each in commands():
+    (OPEN if any(a.nargs in TAKES_MANY for a in each._actions) else LIMITED).append(each)
+
+
+@pytest.mark.parametrize("parser", LIMITED, ids=lambda parser: str(parser.prog))
+@pytest.mark.parametrize("extra", [["extra"], ["extra", "more"], ["--", "-x"]], ids=" ".join)
+def test_a_word_too_many_is_answered_by_the_usage_of_its_own_command(
+    parser: argparse.ArgumentParser, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by that of 'iowarden', in which neither the word nor its command stands."""
+    words = [*parser.prog.split()[1:], *needed(parser)]
+    assert main._parser_for(words[0]).parse_args(words)
+    with pytest.raises(SystemExit) as ended:
+        main.main([*words, *extra])
+    assert ended.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith(f"usage: {parser.prog} ")
+    assert f"\n{parser.prog}: error: " in text
+    assert f"'{extra[-1]}'" in text.rpartition("error: ")[2]
+
+
+def test_the_commands_that_take_any_number_of_words_are_known() -> None:
+    """To each other one a word too many can be given."""
+    names = {each.prog.removeprefix("iowarden ") for each in OPEN}
+    assert names == {"replay", "rules check", "rules test", "silence add"}
 
 
 def test_the_help_imports_no_command() -> None:
