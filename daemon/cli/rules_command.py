@@ -21,7 +21,7 @@ from iowarden.daemon.cli.service_client import (
 )
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import load_files, load_rules, read_text
+from iowarden.daemon.config.rule_files import load_events, load_files, load_rules, read_text
 from iowarden.daemon.config.rule_notes import estimates, notes
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
@@ -34,9 +34,10 @@ from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup
 
 NOT_KNOWN = "-"
@@ -55,7 +56,9 @@ def add_commands(add: Add) -> None:
     test.set_defaults(command=_test)
     test.add_argument("files", nargs="+", metavar="FILE", help="file with unit tests")
     listed = command.configured(
-        subcommand(actions, "list", "list rules with the state of their alerts")
+        subcommand(
+            actions, "list", "list rules and classes of events with the state of their alerts"
+        )
     )
     listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="print JSON")
@@ -137,16 +140,32 @@ def _list(arguments: argparse.Namespace) -> int:
     arguments.config = configuration_of(arguments)
     settings = command.settings(arguments)
     groups = load_rules(settings)
-    lines = _lines(groups, _alerts(arguments))
+    alerts = _alerts(arguments)
+    lines = [
+        *_lines(groups, alerts),
+        *_events(load_events(settings.overrides).rows.values(), alerts),
+    ]
     if arguments.json:
         console.print_json(lines)
         return 0
-    columns = ("rule", "severity", "state", "source", "expression")
-    rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)
-    console.show([console.Table("rules", columns, rows)])
+    console.show(
+        [
+            _table("rules", "expression", [line for line in lines if line["type"] != "event"]),
+            _table("events", "meaning", [line for line in lines if line["type"] == "event"]),
+        ]
+    )
     for note in notes(groups, settings):
         sys.stdout.write(console.printable(note) + "\n")
     return 0
+
+
+def _table(title: str, what: str, lines: Iterable[Mapping[str, Any]]) -> console.Table:
+    """Return a table; `what` is its last column, which is long."""
+    columns = ("rule", "severity", "state", "source", what)
+    rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)
+    return console.Table(
+        title, (columns[0] if what == "expression" else "class", *columns[1:]), rows
+    )
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -167,11 +186,13 @@ def _lines(groups: Sequence[RuleGroup], alerts: Sequence[AlertLine] | None) -> l
         for rule in group.rules:
             line = {
                 "rule": rule.alert if isinstance(rule, Rule) else rule.record,
+                "type": "alert" if isinstance(rule, Rule) else "record",
                 "severity": severity(rule),
                 "condition": _condition(rule),
                 "state": _state(rule, alerts),
-                "source": _source(rule),
+                "source": _source(rule.file, rule.line, rule.overridden),
                 "expression": " ".join(rule.expression.text.split()),
+                "meaning": "",
                 "group": group.name,
                 "file": rule.file,
                 "line": rule.line,
@@ -181,25 +202,54 @@ def _lines(groups: Sequence[RuleGroup], alerts: Sequence[AlertLine] | None) -> l
     return lines
 
 
+def _events(
+    rows: Iterable[EventRule], alerts: Sequence[AlertLine] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the classes of events that raise alerts, in the order of their table."""
+    for row in rows:
+        level = row.severity if row.severity_here is None else row.severity_here
+        if row.enabled and level is not None:
+            overridden = [] if row.severity_here is None else ["severity"]
+            yield {
+                "rule": row.kind,
+                "type": "event",
+                "severity": level.name.lower(),
+                "condition": row.condition,
+                "state": NOT_KNOWN
+                if alerts is None
+                else _worst([a.state for a in alerts if a.name == row.kind]),
+                "source": _source(row.file, row.line, overridden),
+                "expression": "",
+                "meaning": row.meaning,
+                "group": "",
+                "file": row.file,
+                "line": row.line,
+                "overridden": overridden,
+            }
+
+
 def _condition(rule: Rule | RecordingRule) -> str:
     labels = rule.labels if isinstance(rule, Rule) else ()
     return next((text.text for name, text in labels if name == "condition"), "")
 
 
-def _source(rule: Rule | RecordingRule) -> str:
-    shipped = rule.file.startswith(SHIPPED)
-    place = f"{rule.file}:{rule.line}" if shipped else f"'{rule.file}':{rule.line}"
-    return place + (f", overridden: {', '.join(rule.overridden)}" if rule.overridden else "")
+def _source(file: str, line: int, overridden: Sequence[str]) -> str:
+    place = f"{file}:{line}" if file.startswith(SHIPPED) else f"'{file}':{line}"
+    return place + (f", overridden: {', '.join(overridden)}" if overridden else "")
 
 
 def _state(rule: Rule | RecordingRule, alerts: Sequence[AlertLine] | None) -> str:
-    """Return the worst state of a rule's alerts, and how many have it."""
+    """Return the state of a rule's alerts; those of another severity are another rule's."""
     if alerts is None or not isinstance(rule, Rule):
         return NOT_KNOWN
     own = severity(rule)
-    states = [
-        a.state for a in alerts if a.name == rule.alert and a.severity in (own, own or a.severity)
-    ]
+    return _worst(
+        [a.state for a in alerts if a.name == rule.alert and a.severity in (own, own or a.severity)]
+    )
+
+
+def _worst(states: Sequence[str]) -> str:
+    """Return the worst state of alerts, and how many have it."""
     found = next((state for state in WORST_FIRST if state in states), "inactive")
     count = states.count(found)
     return f"{found} ({count})" if count > 1 else found

@@ -7,6 +7,7 @@ Limits: `MAX_RULE_FILE_BYTES` per rule file, `MAX_RULES` in all files together: 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.resources
 import re
 from dataclasses import replace
@@ -68,9 +69,14 @@ def load_events(overrides: Iterable[Override] = ()) -> EventTable:
 
     Overrides of rules are left out. Errors: RuleFileError.
     """
-    entry = importlib.resources.files("iowarden.rules.events") / EVENTS
-    table = parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
+    table = _shipped_events()
     return event_overrides.apply(table, [each for each in overrides if each.rule in table.rows])
+
+
+@functools.cache
+def _shipped_events() -> EventTable:
+    entry = importlib.resources.files("iowarden.rules.events") / EVENTS
+    return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
 
 
 class RefusedRules(NamedTuple):
