@@ -22,7 +22,7 @@ from iowarden.daemon.config.load import (
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, shipped_rules
-from iowarden.daemon.config.rule_notes import notes
+from iowarden.daemon.config.rule_notes import never_fires, notes, of_own_rules
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.http import web_config
 from iowarden.daemon.receivers.alertmanager import doubled_alerts
@@ -132,6 +132,7 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
         if any(problem.topic == "configuration" for problem in problems):
             # Findings about mail and state would be about the defaults, not the configuration.
             found = tuple(f for f in found if f.topic not in {"mail", "state"})
+        found = (*found, *_never_matching(settings, groups))
         if player is None:
             found = (*found, *_doubled(settings, step))
             path = arguments.config or command.DEFAULT_CONFIG
@@ -142,6 +143,15 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
     if arguments.play is None:
         return guard.guarded(examine)
     return guard.answered(examine, lambda _: None)
+
+
+def _never_matching(settings: Config, groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+    """Yield the alerts that an override switches off unseen, and notes on the user's rules."""
+    for override, reason in never_fires(groups, settings):
+        text = f"never fires, by 'expr' in {override.place}: {reason}"
+        yield Finding(Level.WARNING, "overrides", override.rule, text)
+    for note in of_own_rules(groups, settings):
+        yield Finding(Level.INFO, "rules", "", note)
 
 
 def _doubled(settings: Config, step: Callable[[str], None]) -> Iterator[Finding]:

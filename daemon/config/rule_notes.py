@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors import registry
 from iowarden.collectors.quantity import duration, size
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iowarden.daemon.config.schema import Config
+    from iowarden.rules.rulefile.overrides import Override
     from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup
 
 MAX_NOTES = 50
@@ -40,23 +41,43 @@ def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
     Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
     """
     every = list(groups)
-    own = [group for group in every if not group.is_shipped]
     missing = missing_directory(settings)
     lines = [missing] if missing else []
-    lines += [*_of_overrides(every, settings), *_of_rules(own, settings), *_of_severities(own)]
+    lines += [
+        f"{each.override.place}: note: overrides: {each.override.rule}: expr: {each.reason}"
+        for each in never_fires(every, settings)
+    ]
+    lines += of_own_rules(every, settings)
     more = len(lines) - MAX_NOTES
     return [*lines[:MAX_NOTES], f"and {more} more notes"] if more > 0 else lines
 
 
-def _of_overrides(groups: Sequence[RuleGroup], settings: Config) -> Iterator[str]:
-    """Yield why a shipped rule whose expression was replaced never fires."""
+class NeverFires(NamedTuple):
+    """A shipped rule whose expression the configuration replaced by one that selects nothing."""
+
+    override: Override
+    reason: str
+
+
+def never_fires(groups: Iterable[RuleGroup], settings: Config) -> Iterator[NeverFires]:
+    """Yield the overrides that switch their alert off by an expression, and why.
+
+    `groups` are all that are loaded: an expression may select what another rule records.
+    """
     changed = [each for each in settings.overrides if each.expression is not None]
-    if not changed or not any(group.is_shipped for group in groups):
+    every = list(groups) if changed else []
+    if not any(group.is_shipped for group in every):
         return
     known = catalog(settings)
     for override in changed:
-        for _, reason in unmatched_in(str(override.expression), groups, known):
-            yield f"{override.place}: note: overrides: {override.rule}: expr: {reason}"
+        for _, reason in unmatched_in(str(override.expression), every, known):
+            yield NeverFires(override, reason)
+
+
+def of_own_rules(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
+    """Return the notes on the user's rules."""
+    own = [group for group in groups if not group.is_shipped]
+    return [*_of_rules(own, settings), *_of_severities(own)]
 
 
 def _of_severities(own: Iterable[RuleGroup]) -> Iterator[str]:

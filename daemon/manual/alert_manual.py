@@ -89,7 +89,7 @@ def rules_of(
     Errors: UnknownAlertError; RuleFileError for a rule file that cannot be read.
     """
     if found := _manuals(name, settings):
-        return found, ()
+        return found, _never_fires(name, settings)
     shipped = dataclasses.replace(settings, overrides=(), shipped_rules=True)
     if found := _manuals(name, shipped):
         return found, (
@@ -98,6 +98,22 @@ def rules_of(
     known = [*rule_files.alert_names(shipped), *rule_files.load_events().rows]
     raise UnknownAlertError(
         f"no {kind} '{name}'{did_you_mean(name, known)}; all of them: iowarden rules list"
+    )
+
+
+def _never_fires(name: str, settings: Config) -> tuple[str, ...]:
+    """Return why an alert never fires because of an expression in the configuration."""
+    changed = [o for o in settings.overrides if o.rule.partition("/")[0] == name]
+    if not any(each.expression is not None for each in changed):
+        return ()
+    # Imported only here: all collectors and rules, which other alerts do not need.
+    from iowarden.daemon.config.rule_notes import never_fires  # noqa: PLC0415
+
+    groups = rule_files.load_for_service(settings).groups
+    return tuple(
+        f"expr of {override.place}: {reason}"
+        for override, reason in never_fires(groups, settings)
+        if override in changed
     )
 
 
@@ -129,6 +145,7 @@ def sections(of: AlertManual) -> Iterator[str]:
         yield from _part("what to do, for the example object", _advice(manuals))
     shared = f" about incident {here.shared_incident}, of this and other alerts"
     yield from _part(f"what to do here{shared if here.shared_incident else ''}", of_incident)
+    yield from _part("measured here now", (line for each in here.series for line in _values(each)))
     yield from _part(
         "not determined when it fires", dict.fromkeys(each.unknown for each in manuals)
     )
@@ -162,8 +179,6 @@ def _situation(here: Here) -> Iterator[str]:
             yield f"  {alert.unknown_reason}"
         if alert.incident:
             yield f"  evidence and course: iowarden incident show {alert.incident}"
-    for series in here.series:
-        yield from _values(series)
 
 
 def _values(series: Series) -> Iterator[str]:
@@ -247,6 +262,9 @@ def _overrides(of: AlertManual, shipped: Sequence[Manual]) -> Iterator[str]:
     else:
         yield "  overrides:"
     yield from (f"    {each.override}" for each in shipped)
+    if others := list(dict.fromkeys(line for each in shipped for line in each.other_overrides)):
+        yield "or one of its other numbers, in place of the line of the same rule:"
+        yield from (f"    {line}" for line in others)
     yield f"or switch it off, in place of {'that' if len(shipped) == 1 else 'these lines'}:"
     yield f"    {shipped[0].alert}: {{enabled: false}}"
 

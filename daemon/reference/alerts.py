@@ -32,9 +32,9 @@ together with others; notice and info are listed in the weekly digest and never 
 ([when mails come](events-and-incidents.md#when-mails-come)).
 "For" is how long the expression must hold before the alert fires, "keep firing for" how long it
 fires after that; "not if" are limits by which it does not fire. "Change" is a line below
-`overrides:` of the configuration, which as it is here changes nothing
-([change a shipped rule](rules.md#change-a-shipped-rule)). `iowarden rules list` shows the rules
-that are in force on a host."""
+`overrides:` of the configuration, which as it is here changes nothing; the lines after "or" have
+its other numbers ([change a shipped rule](rules.md#change-a-shipped-rule)). `iowarden rules list`
+shows the rules and the classes of events that are in force on a host."""
 _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule; its class is the name of the alert. Classes without a
@@ -46,8 +46,8 @@ _INDEX = f"""\
 One line for each alert: its severities, and its summary as the subject of a mail about an example
 object shows it. `iowarden explain ALERT` explains one, with the thresholds and values of this host
 and what to do; `{DOCUMENTATION}/alerts.md` has all of them, `conditions.md`
-their limits. `iowarden rules list` shows the rules that are in force on a host, `iowarden
-incident show ID` what to do about an incident."""
+their limits. `iowarden rules list` shows the rules and the classes of events that are in force on
+a host, `iowarden incident show ID` what to do about an incident."""
 _INDEX_EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule. Some controllers send a severity of their own."""
@@ -185,6 +185,7 @@ def _facts(each: Manual) -> str:
         f"threshold {literals(each.thresholds)}" if each.thresholds else "",
         f"not if {literals(each.exceptions)}" if each.exceptions else "",
         f"change: {literal(each.override)}",
+        f"or {literals(each.other_overrides)}" if each.other_overrides else "",
         f"source: {each.source}",
     ]
     return f"{each.severity}: {'; '.join(filter(None, facts)).rstrip('.')}."

@@ -17,13 +17,20 @@ from iowarden.rules.manual.example import SERIAL, Example
 from iowarden.rules.manual.example_machine import ExampleFault, facts
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.rulefile.overrides import adjustable, comparisons, exceptions, severity
+from iowarden.rules.rulefile.overrides import (
+    adjustable,
+    comparisons,
+    exceptions,
+    expression_override,
+    has_other_numbers,
+    severity,
+)
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -90,11 +97,41 @@ class Manual:
         if self.event_severity:
             return f"{self.alert}: {{severity: {self.event_severity}}}"
         name = f"{self.alert}/{self.severity}"
-        limits = f" {' '.join(self.thresholds)} "
-        for metric, number in self.adjustable:
-            if f" {metric} " in limits:
-                return f"{name}: {{threshold: {{{metric}: {number}}}}}"
+        if metric := self._main_metric:
+            return f"{name}: {{threshold: {{{metric}: {dict(self.adjustable)[metric]}}}}}"
         return f"{name}: {{for: {self.for_seconds:g}s}}"
+
+    @property
+    def other_overrides(self) -> tuple[str, ...]:
+        """Return lines, which change nothing yet, for all numbers that `override` has not.
+
+        Each is a threshold by its metric, or, where no metric names a number, the expression. Those
+        of a recorded series change every alert on it.
+        """
+        if not self.expression:
+            return ()
+        name = f"{self.alert}/{self.severity}"
+        others = [pair for pair in self.adjustable if pair[0] != self._main_metric]
+        lines = [*_number_lines(name, others, self.expression)]
+        for series, expression in self.recorded:
+            lines += _number_lines(series, adjustable(expression), expression)
+        return tuple(lines)
+
+    @property
+    def _main_metric(self) -> str:
+        """Return the first metric by whose limit it fires and 'threshold' can change; or ''."""
+        limits = f" {' '.join(self.thresholds)} "
+        return next((metric for metric, _ in self.adjustable if f" {metric} " in limits), "")
+
+
+def _number_lines(
+    name: str, thresholds: Iterable[tuple[str, str]], expression: str
+) -> Iterator[str]:
+    """Yield overrides of a rule with the numbers that it has now: by metric, then all others."""
+    if numbers := ", ".join(f"{metric}: {number}" for metric, number in thresholds):
+        yield f"{name}: {{threshold: {{{numbers}}}}}"
+    if has_other_numbers(expression):
+        yield f"{name}: {expression_override(expression)}"
 
 
 def of_rules(groups: Iterable[RuleGroup], alert: str) -> list[Manual]:

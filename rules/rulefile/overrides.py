@@ -284,16 +284,47 @@ def thresholds(text: str) -> list[str]:
 def adjustable(text: str) -> list[tuple[str, str]]:
     """Return the metrics whose limit an override of 'threshold' can change, with its number now.
 
-    Not the ones that are compared with a state, or with several numbers. First those that it fires
-    by, then those by which it does not.
+    Not the ones that are compared with a state, or with several numbers; each number once. First
+    those that it fires by, then those by which it does not.
     """
-    numbers: dict[str, set[str]] = {}
+    return [(metric, text[begin:end]) for metric, (begin, end) in _named_numbers(text).items()]
+
+
+def has_other_numbers(text: str) -> bool:
+    """Whether an expression has a number that no 'threshold' names, and that is no state."""
+    tree = parse(text)
+    limits = list(_limits(tree, text))
+    named = set(_named_numbers(text))
+    reached = {
+        limit.begin for limit in limits if limit.metrics & named or limit.operator in _STATES
+    }
+    starts = {limit.begin for limit in limits} | set(_number_positions(tree))
+    inside = {limit.begin: limit.end for limit in limits}
+    own = {each for each in starts if not any(b < each < e for b, e in inside.items())}
+    return bool(own - reached)
+
+
+def _named_numbers(text: str) -> dict[str, tuple[int, int]]:
+    """Return begin and end of the numbers that 'threshold' can change, by metric."""
+    places: dict[str, set[tuple[int, int]]] = {}
+    fixed: set[str] = set()
     for limit in sorted(_limits(parse(text), text), key=lambda limit: limit.is_exception):
         for metric in sorted(limit.metrics):
-            number = "" if limit.operator in _STATES else text[limit.begin : limit.end]
-            numbers.setdefault(metric, set()).add(number)
-    single = {metric: found.pop() for metric, found in numbers.items() if len(found) == 1}
-    return [(metric, number) for metric, number in single.items() if number]
+            places.setdefault(metric, set()).add((limit.begin, limit.end))
+            if limit.operator in _STATES:
+                fixed.add(metric)
+    named: dict[tuple[tuple[int, int], ...], str] = {}
+    for metric, spans in places.items():
+        if metric not in fixed and len({text[begin:end] for begin, end in spans}) == 1:
+            named.setdefault(tuple(sorted(spans)), metric)
+    return {metric: spans[0] for spans, metric in named.items()}
+
+
+def _number_positions(node: Node) -> Iterator[int]:
+    if isinstance(node, Number):
+        yield node.position
+    for child in children(node):
+        yield from _number_positions(child)
 
 
 def comparisons(text: str) -> list[str]:
@@ -404,9 +435,13 @@ def _with_threshold(text: str, metric: str, value: float) -> str:
 
 
 def _own(text: str) -> str:
+    return f"override 'expr' with other numbers, it is now: {expression_override(text)}"
+
+
+def expression_override(text: str) -> str:
     """Return what to write instead of a threshold: the whole expression, as YAML."""
     expression = " ".join(text.split()).replace("'", "''")
-    return f"override 'expr' with other numbers, it is now: {{expr: '{expression}'}}"
+    return f"{{expr: '{expression}'}}"
 
 
 def _no_ratio(limits: Iterable[_Limit], value: float) -> str:

@@ -316,6 +316,21 @@ def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> 
     assert "/var/lib/iowarden" not in text
 
 
+def test_an_override_that_switches_its_alert_off_unseen_is_a_warning(checked: Checker) -> None:
+    """The array is degraded, and the rule that would say so compares a mistyped metric."""
+    with checked.config.open("a") as file:
+        file.write("overrides: {MdDegraded/critical: {expr: 'iowarden_md_missing_member > 0'}}\n")
+    (checked.directory / "rules.d" / "own.yaml").write_text(
+        "groups: [{name: a, rules: [{alert: A, expr: 'mysql_up == 0'}]}]\n"
+    )
+    status, text = checked(machine(degraded=1))
+    assert status == 1, text
+    [line] = lines(text, "WARNING  overrides MdDegraded/critical:")
+    assert f"never fires, by 'expr' in '{checked.config}':5: there is no metric" in line
+    assert "did you mean 'iowarden_md_missing_members'?" in line
+    assert any("A: there is no metric 'mysql_up'" in line for line in lines(text, "INFO"))
+
+
 def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
     """The file is named, and a degraded array is still critical."""
     rules = checked.directory / "rules.d"

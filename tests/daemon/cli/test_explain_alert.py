@@ -175,9 +175,25 @@ def test_the_lines_of_a_change_fit_the_configuration_that_is_there(
     config.write_text(text)
     change = part(explained(home, capsys, "MdDegraded"), "change or silence it")
     assert f", in {config}:\n    overrides:\n" in change
-    lines = "    overrides:\n" + change.partition("overrides:\n")[2].partition("  or switch")[0]
+    lines = "    overrides:\n" + change.partition("overrides:\n")[2].partition("  or ")[0]
     config.write_text(text + textwrap.dedent(lines))
     assert main.main(["config", "check", str(config)]) == 0
+
+
+def test_the_other_numbers_of_a_rule_have_lines_to_paste(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the first limit was shown how to change; of two limits of one metric neither was."""
+    change = part(explained(home, capsys, "DiskPendingSectors"), "change or silence it")
+    _, _, others = change.partition("  or one of its other numbers, in place of the line of")
+    assert (
+        "DiskPendingSectors/critical: {expr: 'iowarden_smart_confirmed_pending_sectors >= 16 or ("
+        in (others)
+    )
+    change = part(explained(home, capsys, "MdDegraded"), "change or silence it")
+    assert (
+        "    MdDegraded/warning: {threshold: {iowarden_redundancy_survives_disks: 0}}\n" in change
+    )
 
 
 def test_a_file_is_still_read(
@@ -208,9 +224,11 @@ def test_the_running_service_says_what_fires_and_what_is_measured(played: Played
     here = part(text, "on this host now")
     assert re.search(r"(firing|cleared [\w ]+ ago, fired) since .*, critical, sd", here)
     assert "iowarden incident show" in here
-    assert 'iowarden_device_hang_seconds{device="' in here
-    assert 'iowarden_device_hang_threshold_seconds{device="' in here
+    measured = part(text, "measured here now")
+    assert 'iowarden_device_hang_seconds{device="' in measured
+    assert 'iowarden_device_hang_threshold_seconds{device="' in measured
     assert part(text, "what to do here")
+    assert text.index("\nwhat to do here") < text.index("\nmeasured here now")
     assert "example object:" not in text.partition("meaning")[2]
 
 
@@ -255,9 +273,10 @@ def test_on_a_terminal_it_says_what_it_waits_for(
 
 def test_the_running_service_says_that_nothing_fires(played: Played) -> None:
     """And which series there are not, with the command that tells why."""
-    here = part(played.command("rules", "show", "ZfsPoolFull").stdout, "on this host now")
-    assert here.startswith("  it does not fire\n")
-    assert "no such series here (why: iowarden metrics iowarden_zfs_pool" in here
+    text = played.command("rules", "show", "ZfsPoolFull").stdout
+    assert part(text, "on this host now") == "  it does not fire"
+    measured = part(text, "measured here now")
+    assert "no such series here (why: iowarden metrics iowarden_zfs_pool" in measured
     found = json.loads(played.command("explain", "ZfsPoolFull", "--json").stdout)
     assert found["here"]["problem"] == ""
     assert [each["severity"] for each in found["rules"]] == ["critical", "warning"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,12 @@ from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, load_files, load_rules
+from iowarden.daemon.config.rule_files import (
+    MAX_RULE_FILE_BYTES,
+    load_events,
+    load_files,
+    load_rules,
+)
 from iowarden.daemon.config.rule_notes import catalog
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.terminal import exit_status
@@ -214,6 +220,9 @@ def test_labels_and_joins_that_cannot_be_are_noted(
     assert all(reason in each.reason for each in found)
 
 
+NEVER = "iowarden_memory_swap_total_bytess > 0"
+
+
 @pytest.mark.parametrize("command", [["rules", "check"], ["config", "check"]])
 def test_an_override_that_never_fires_is_noted_where_it_stands(
     home: Path, command: list[str], capsys: pytest.CaptureFixture[str]
@@ -222,7 +231,7 @@ def test_an_override_that_never_fires_is_noted_where_it_stands(
     place = home / "c.yaml"
     typed = (
         place.read_text().replace("  NoSwap: {enabled: false}\n", "")
-        + "  NoSwap: {expr: iowarden_memory_swap_total_bytess > 0}\n"
+        + f"  NoSwap: {{expr: {NEVER}}}\n"
     )
     place.write_text(
         typed + "  MdDegraded/critical: {expr: 'iowarden:write_stall:queued_bytes > 0'}\n"
@@ -235,6 +244,12 @@ def test_an_override_that_never_fires_is_noted_where_it_stands(
         " 'iowarden_memory_swap_total_bytes'?" in told
     )
     assert told.count(": note: ") == 1
+    shown = f"  note: expr of '{place}':5: there is no metric 'iowarden_memory_swap_total_bytess'"
+    for words in (["explain", "NoSwap"], ["rules", "show", "NoSwap"]):
+        assert main.main([*words, *config(home)]) == 0
+        assert shown in capsys.readouterr().out
+    assert main.main(["explain", "MdDegraded", *config(home)]) == 0
+    assert "note" not in capsys.readouterr().out
 
 
 def test_a_missing_directory_of_rules_is_an_error(
@@ -297,6 +312,19 @@ def test_the_service_reports_which_rule_can_never_find_anything(home: Path) -> N
     program.end()
     assert program.text().count(note) == 2
     assert "notes: works again" in program.text()
+
+
+def test_the_status_shows_an_override_that_never_fires(home: Path) -> None:
+    """Whoever waits for that alert looks there, not at the log of the start."""
+    program = Played(home, Feed(recorded("idle"), home / "feed"))
+    program.config.write_text(
+        program.config.read_text() + f"overrides: {{NoSwap: {{expr: {NEVER}}}}}\n"
+    )
+    program.start()
+    program.feed.give(2)
+    reason = f"note: overrides: NoSwap: expr: there is no metric '{NEVER.split(maxsplit=1)[0]}', so"
+    program.until(lambda: reason in program.command("status").stdout, "the note")
+    program.end()
 
 
 def test_shipped_rules_find_what_they_name() -> None:
@@ -503,11 +531,13 @@ def test_rules_are_listed_with_what_they_query_and_where_they_are_from(
     mine = lines["Mine", "notice"]
     assert mine == {
         "rule": "Mine",
+        "type": "alert",
         "severity": "notice",
         "condition": "X1",
         "state": "-",
         "source": f"'{home}/rules.d/mine.yaml':4",
         "expression": "iowarden_vm_laptop_mode > 0",
+        "meaning": "",
         "group": "mine",
         "file": f"{home}/rules.d/mine.yaml",
         "line": 4,
@@ -537,6 +567,33 @@ def test_the_worst_state_of_a_rules_alerts_is_listed(
     assert lines["a:b", ""]["state"] == "-"
 
 
+def test_classes_of_events_are_listed_as_they_are_configured(
+    home: Path, service: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their alerts are mailed like those of rules, and 'explain' knows the same names."""
+    place = home / "c.yaml"
+    place.write_text(
+        place.read_text() + "  md_kicked: {severity: notice}\n  ata_link_down: {enabled: false}\n"
+    )
+    service += [{"name": "scsi_medium_error", "severity": "critical", "state": "firing"}] * 2
+    lines = {name: line for (name, _), line in listed(home, capsys).items()}
+    events = {name for name, line in lines.items() if line["type"] == "event"}
+    raised = {kind for kind, row in load_events().rows.items() if row.severity is not None}
+    assert events == raised - {"ata_link_down"}
+    medium = lines["scsi_medium_error"]
+    assert medium["source"].startswith("shipped events.yaml:")
+    assert (medium["severity"], medium["state"]) == ("warning", "firing (2)")
+    assert medium["meaning"] == "the disk could not read or write sectors"
+    assert medium["expression"] == medium["group"] == ""
+    assert (lines["md_kicked"]["severity"], lines["md_kicked"]["overridden"]) == (
+        "notice",
+        ["severity"],
+    )
+    assert main.main(["rules", "list", *config(home)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\n +scsi_medium_error +warning +firing \(2\) +shipped events\.yaml:", shown)
+
+
 def test_a_piped_list_is_columns_with_whole_expressions(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -545,12 +602,12 @@ def test_a_piped_list_is_columns_with_whole_expressions(
     lines = capsys.readouterr().out.splitlines()
     head = lines[1].split()
     assert head == ["rule", "severity", "state", "source", "expression"]
-    (mine,) = [line for line in lines if line.split()[0] == "Mine"]
+    (mine,) = [line for line in lines if line.split()[:1] == ["Mine"]]
     assert mine.endswith("iowarden_vm_laptop_mode > 0")
     assert mine.index("notice") == lines[1].index("severity")
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_a_label_cannot_command_the_terminal(
     home: Path, capsys: pytest.CaptureFixture[str], label: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.everything import PLACEHOLDERS
+from support.unparse import unparse
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
@@ -14,6 +15,7 @@ from iowarden.rules.advice import advice
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.manual import manual
 from iowarden.rules.manual.example import Example
+from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.overrides import adjustable, apply, comparisons, exceptions, thresholds
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 
@@ -198,6 +200,65 @@ def test_each_change_that_is_shown_is_accepted_and_changes_nothing_yet() -> None
     assert [old.alert for old, new in pairs if old.for_seconds != new.for_seconds] == []
     moved = [old.alert for old, new in pairs if _numbers(old) != _numbers(new)]
     assert moved == []
+
+
+def test_each_number_of_a_rule_can_be_changed_by_a_line_that_is_shown() -> None:
+    """One at a time, as it is copied: accepted, and the expression stays what it was."""
+    lines = [line for each in OF_RULES for line in each.other_overrides]
+    assert len(lines) > len({line.partition(": {")[0] for line in lines}) > 20
+    for line in dict.fromkeys(lines):
+        changed = apply(GROUPS, parse_config(f"overrides:\n  {line}\n", "changed").overrides)
+        ((before, after),) = (
+            (before.expression.text, after.expression.text)
+            for old, new in zip(GROUPS, changed, strict=True)
+            for before, after in zip(old.rules, new.rules, strict=True)
+            if after.overridden
+        )
+        assert unparse(parse(after)) == unparse(parse(before)), line
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a > 1", ["X/warning: {threshold: {a: 1}}"]),
+        (
+            "a > 1 and b > 2 unless c > 3",
+            [
+                "X/warning: {threshold: {a: 1}}",
+                "X/warning: {threshold: {b: 2, c: 3}}",
+            ],
+        ),
+        (
+            "a > 1 or a > 9",
+            [
+                "X/warning: {for: 0s}",
+                "X/warning: {expr: 'a > 1 or a > 9'}",
+            ],
+        ),
+        (
+            "a{x='y'} < 0.5 * b",
+            [
+                "X/warning: {for: 0s}",
+                "X/warning: {expr: 'a{x=''y''} < 0.5 * b'}",
+            ],
+        ),
+        ("a - b > -5", ["X/warning: {threshold: {a: -5}}"]),
+        ("a == 1 and b != 2", ["X/warning: {for: 0s}"]),
+        ("a == 1 and b > 2", ["X/warning: {threshold: {b: 2}}"]),
+    ],
+)
+def test_a_number_among_several_is_changed_by_name_or_with_the_expression(
+    expression: str, expected: list[str]
+) -> None:
+    """A state is no number to change; a factor and one of two limits of a metric have no name."""
+    text = f"""\
+groups:
+  - name: mine
+    rules:
+      - {{alert: X, expr: "{expression}", labels: {{severity: warning}}}}
+"""
+    (found,) = manual.of_rules(parse_rule_file(text, "mine.yaml"), "X")
+    assert [found.override, *found.other_overrides] == expected
 
 
 def test_each_change_of_an_event_that_is_shown_is_accepted() -> None:
