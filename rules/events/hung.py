@@ -38,6 +38,7 @@ _LINE = re.compile(
     re.ASCII,
 )
 """Source: kernel, kernel/hung_task.c, check_hung_task."""
+_BLOCKED = " blocked for over "
 NFS = "an NFS server"
 _CHANNELS = {
     "the journal of its file system": "jbd2 do_get_write_access wait_transaction add_transaction",
@@ -64,7 +65,7 @@ def summary(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     name, pid, seconds = found["name"], found["pid"], found["seconds"]
-    return f"{name} (pid {pid}) blocked for over {duration(float(seconds))}", pid
+    return f"{name} (pid {pid}){_BLOCKED}{duration(float(seconds))}", pid
 
 
 def named(alerts: Iterable[Alert], tasks: BlockedTasks | None) -> list[Alert]:
@@ -91,7 +92,11 @@ def _with_cause(alert: Alert, tasks: Iterable[BlockedTask]) -> Alert:
     number = alert.annotation(TASK)
     own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
     what = "" if own is None else _cause(own)
-    return _with_summary(alert, f"{alert.summary}, waiting for {what}") if what else alert
+    task, blocked, duration_text = alert.summary.rpartition(_BLOCKED)
+    if not (what and blocked):
+        return alert
+    # A subject that is too long ends after its first clause: what it waits for is in that one.
+    return _with_summary(alert, f"{task} waits for {what},{blocked}{duration_text}")
 
 
 def _of_server(alert: Alert, tasks: Iterable[BlockedTask], server: str) -> Alert:

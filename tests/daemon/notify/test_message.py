@@ -320,6 +320,30 @@ def test_a_subject_reports_what_happened_and_not_twice_to_what() -> None:
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
 
+@pytest.mark.parametrize(
+    ("waits", "host", "shown"),
+    [
+        ("postgres (pid 4711) waits for a disk,", HOST, "postgres (pid 4711) waits for a disk"),
+        (
+            "postgres (pid 4711) waits for the journal of its file system,",
+            HOST,
+            "postgres waits for the journal of its file system",
+        ),
+        (
+            "postgres (pid 4711) and 1 more wait for the journal of its file system:",
+            "db1",
+            "postgres and 1 more wait for the journal of its file system",
+        ),
+    ],
+)
+def test_a_subject_about_a_hung_task_names_it_and_what_it_waits_for(
+    waits: str, host: str, shown: str
+) -> None:
+    """Where the words do not fit, how long it has been blocked is left to the body."""
+    told = replace(NOTICE, object="host", summary=f"{waits} blocked for over 2 min")
+    assert subject(told, HOST) == f"[CRITICAL] {host}: {shown}"
+
+
 def test_a_subject_ends_with_a_whole_word() -> None:
     """'runs with 1 membe...' is no sentence, and 'for 3...' may be 3 s or 34 min."""
     told = replace(

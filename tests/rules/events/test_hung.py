@@ -87,17 +87,17 @@ def test_other_lines_are_left_alone(line: str) -> None:
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (waiting("jbd2_log_wait_commit"), ", waiting for the journal of its file system"),
-        (waiting("xlog_wait_on_iclog"), ", waiting for its XFS file system"),
-        (waiting("rpc_wait_bit_killable"), ", waiting for an NFS server"),
-        (waiting("md_write_start"), ", waiting for a software RAID array"),
-        (waiting("rq_qos_wait"), ", waiting for a disk"),
-        (waiting("", "io_schedule", "folio_wait_bit_common"), ", waiting for I/O"),
-        (waiting("rwsem_down_write_slowpath"), ", waiting for a lock that another task holds"),
+        (waiting("jbd2_log_wait_commit"), " waits for the journal of its file system,"),
+        (waiting("xlog_wait_on_iclog"), " waits for its XFS file system,"),
+        (waiting("rpc_wait_bit_killable"), " waits for an NFS server,"),
+        (waiting("md_write_start"), " waits for a software RAID array,"),
+        (waiting("rq_qos_wait"), " waits for a disk,"),
+        (waiting("", "io_schedule", "folio_wait_bit_common"), " waits for I/O,"),
+        (waiting("rwsem_down_write_slowpath"), " waits for a lock that another task holds,"),
         (waiting("0"), ""),
         (waiting("hub_event"), ""),
         (waiting("rq_qos_wait", pid=4712), ""),
-        (waiting("rq_qos_wait", pid=4712, process=4711), ", waiting for a disk"),
+        (waiting("rq_qos_wait", pid=4712, process=4711), " waits for a disk,"),
     ],
 )
 def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(
@@ -105,14 +105,18 @@ def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(
 ) -> None:
     """For another task, or in an unknown function, there is no such text."""
     (said,) = hung.named([LINE], BlockedTasks((task,), 1))
-    assert said.summary == LINE.summary + words
+    assert said.summary == f"postgres (pid 4711){words} blocked for over 2 min"
     assert hung.named([LINE], None) == [LINE]
 
 
 def test_the_counter_has_the_words_of_the_log() -> None:
     """A line and the counter report one fact: the mail of either names the program."""
     line, counter = hung.named([LINE, COUNTER], BlockedTasks((waiting("rq_qos_wait"),), 1))
-    assert line.summary == counter.summary == f"{LINE.summary}, waiting for a disk"
+    assert (
+        line.summary
+        == counter.summary
+        == ("postgres (pid 4711) waits for a disk, blocked for over 2 min")
+    )
 
 
 def test_the_counter_alone_names_who_waits_now() -> None:
