@@ -111,18 +111,28 @@ def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matc
     """Return matchers that match the same disk under any later device name.
 
     'device=sda' (or '/dev/sda') becomes the disk of this name, with its partitions, where that is
-    known by a serial number or WWN; all others stay.
+    known by a serial number or WWN; so does 'serial=S1234' or 'disk=S1234', whose label only some
+    of its alerts have. All others stay.
     """
     result = []
     for each in matchers:
-        named = "" if topology is None else topology.kernel_name(each.text)
-        known = topology is not None and named in topology.devices
-        if each.label == "device" and each.operator == "=" and known:
-            key = identity(topology, each.text).key
-            result.append(Matcher(SUBJECT, "=", key) if key.startswith("disk ") else each)
-        else:
-            result.append(each)
+        keys = _keys(each, topology) if topology is not None and each.operator == "=" else set()
+        key = keys.pop() if len(keys) == 1 else ""
+        result.append(Matcher(SUBJECT, "=", key) if key.startswith("disk ") else each)
     return tuple(result)
+
+
+def _keys(matcher: Matcher, topology: Topology) -> set[str]:
+    """Return the identities of the devices that a matcher names; several are ambiguous."""
+    if matcher.label == "device" and topology.kernel_name(matcher.text) in topology.devices:
+        return {identity(topology, matcher.text).key}
+    if matcher.label in {"serial", "disk"}:
+        return {
+            identity(topology, name).key
+            for name, device in topology.devices.items()
+            if device.serial and device.serial == matcher.text
+        }
+    return set()
 
 
 def matches(silence: Silence, labels: Labels) -> bool:

@@ -495,8 +495,9 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     assert "no rule has such an alert" in named.note
     bare = office.answer("silence add", matchers=["sda"], for_seconds=1, reason="slip")
     assert "no rule has such an alert; did you mean 'device=sda'?" in bare.note
-    slip = office.answer("silence add", matchers=["disk=S9"], for_seconds=1, reason="slip")
-    assert slip.note.startswith('warning: no disk on this host matches disk="S9"')
+    for label in ("disk", "serial"):
+        slip = office.answer("silence add", matchers=[f"{label}=S9"], for_seconds=1, reason="slip")
+        assert slip.note.startswith(f'warning: no {label} on this host matches {label}="S9"')
     (silence,) = office.answer("incident show", incident="3f2").silences
     assert (silence.reason, silence.who, silence.ends_seconds) == ("swap", "alice", START + 560)
 

@@ -180,6 +180,17 @@ def test_a_device_is_the_disk_that_has_the_name_today() -> None:
     assert not is_silenced(state, replace(HANG, subject="disk ACME SLOW-HDD SLOW2"))
 
 
+@pytest.mark.parametrize("label", ["serial", "disk"])
+def test_a_disk_is_named_by_its_serial_number_as_well(label: str) -> None:
+    """An alert about a hang has neither label: without that nothing of the disk was silenced."""
+    topology = Topology({"sda": device("sda", "SLOW1"), "sdb": device("sdb", "SLOW2")})
+    state = added(written(silences.pinned((Matcher(label, "=", "SLOW1"),), topology)[0]))
+    assert is_silenced(state)
+    assert not is_silenced(state, replace(HANG, subject="disk ACME SLOW-HDD SLOW2"))
+    for other in (Matcher(label, "=", "SLOW9"), Matcher(label, "=~", "SLOW1")):
+        assert silences.pinned((other,), topology) == (other,)
+
+
 def test_of_several_silences_the_one_that_ends_last_is_named() -> None:
     """Until then no mail is sent; the others do not matter."""
     state = added("device=sda", identifier="short", for_seconds=60.0)
