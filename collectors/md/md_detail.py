@@ -135,7 +135,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
         if (header := _HEADER.fullmatch(line)) is not None:
             arrays.append((header[1].removeprefix("/dev/"), {}, []))
             in_table = False
-        elif not arrays or (line[0] not in " \t" and not _pair(line)):
+        elif not arrays or (line[0] not in " \t" and not _pair(line) and not _is_row(line)):
             if (pair := _pair(line)) is not None:
                 raise _refused(number, "'/dev/<array>:'", line, pair[0])
             complaints.append(line.strip())
@@ -265,6 +265,11 @@ def _contradictions(array: Detail) -> Iterator[str]:
     short = not {"degraded", "FAILED"}.isdisjoint(array.states)
     if array.states and short != bool(array.missing):
         yield f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line is of the table of members, also where its indentation was lost."""
+    return _TABLE.fullmatch(line) is not None or _ROW.match(line) is not None
 
 
 def _pair(line: str) -> tuple[str, str] | None:

@@ -29,6 +29,8 @@ _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf
 _CONTROLS = lazy_pattern(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """Escape sequences that colour a text or move the cursor."""
+_BLANKS = {0xA0: " ", 0x2007: " "}
+"""Blanks of web pages and word processors, which keep columns aligned there."""
 _AROUND = lazy_pattern(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*"
     r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*|Last login: [^\n]*"
@@ -71,7 +73,8 @@ def session(content: bytes) -> str:
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")
-    return rejoined(one_line_entries(_unquoted(text)))
+    text = _fenced(_dedented(_unquoted(text.translate(_BLANKS))))
+    return rejoined(one_line_entries(text))
 
 
 def _unquoted(text: str) -> str:
@@ -93,6 +96,35 @@ def _unquoted(text: str) -> str:
         _join_rests(lines)
         text = _QUOTED.sub("", "\n".join(lines))
     return text
+
+
+def _dedented(text: str) -> str:
+    """Return a text without the four blanks that Markdown puts before each line of a listing."""
+    lines = text.split("\n")
+    if any(line.strip() and not line.startswith(_LISTING) for line in lines):
+        return text
+    return "\n".join(line.removeprefix(_LISTING) for line in lines)
+
+
+_LISTING = "    "
+
+
+def _fenced(text: str) -> str:
+    """Return only what is between fences of Markdown, where nothing else is a tool's output."""
+    lines = text.split("\n")
+    fences = [at for at, line in enumerate(lines) if _FENCE.fullmatch(line)]
+    if not fences or len(fences) % 2:
+        return text
+    inside = set[int]()
+    for begin, end in zip(fences[::2], fences[1::2], strict=True):
+        inside.update(range(begin + 1, end))
+    outside = ["" if at in inside or at in fences else line for at, line in enumerate(lines)]
+    if any(sign.search("\n".join(outside)) for sign in SIGNS.values()):
+        return text
+    return "\n".join(line if at in inside else "" for at, line in enumerate(lines))
+
+
+_FENCE = lazy_pattern(r"[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*[\w-]{0,20}[ \t]*")
 
 
 def _join_rests(lines: list[str]) -> None:
@@ -172,7 +204,8 @@ _BEGIN = lazy_pattern(
     re.ASCII,
 )
 _NEXT = lazy_pattern(
-    r"[^\n]{0,80}[#$%>\u276f➜](?: |$)|-{5,}|={3,}|Personalities|unused devices|md\S{1,30} : "
+    r"[^\n]{0,80}[#$%>\u276f➜](?: |$)|`{3,}|~{3,}|-{5,}|={3,}|Personalities|unused devices"
+    r"|md\S{1,30} : "
 )
 """A line that begins something else: a prompt, a rule, an array."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPEN = lazy_pattern(r"\x1e?[ \t]*(?:\[[ \t]*)?\{[ \t]*")
 _CLOSED = lazy_pattern(r"[ \t]*\},?[ \t]*(?:\][ \t]*)?")
-_MESSAGE = lazy_pattern(r"[ \t]+\"(?:MESSAGE|msg)\" ?: ?")
+_MESSAGE = lazy_pattern(r"[ \t]*\"(?:MESSAGE|msg)\" ?: ?")
 _AROUND = lazy_pattern(r"[ \t]*(?:\"dmesg\" ?: ?\[|[\]}],?|\[)[ \t]*")
 """Lines around the records of 'dmesg --json'."""
 _VERBOSE = lazy_pattern(
@@ -97,5 +97,5 @@ def _fields(lines: Sequence[str]) -> Iterator[str]:
                 kept[begin:at] = [json.dumps(entry), *[""] * (at - begin - 1)]
             entry, begin = {}, at
         elif entry is not None and (field := _FIELD.fullmatch(line)):
-            entry.setdefault(field["name"], field["value"])
+            entry.setdefault(field["name"], field["value"].rstrip())
     return iter(kept)

@@ -52,6 +52,10 @@ _MEGARAID = (
     "is not read; of the controller itself: storcli /call show all, or MegaCli -LdPdInfo -aALL"
 )
 _SERVERAID = "is not read; 'Critical', 'Offline' and 'Defunct' in it are faults"
+_OLD_CARD = (
+    "is not read: a 'fail', 'missing' or 'degraded' in it, and a '!' between offset and size of"
+    " a container's part, are faults; what the kernel reported: journalctl -k"
+)
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
 _SIGN_OF_CEPH = (
@@ -135,11 +139,21 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("omreport", _SIGN_OF_OMREPORT, _PERC),
         ("racadm", r"(?:Disk|RAID|AHCI|NonRAID|BOSS)\.[\w.:-]{3,120}[ \t]*$", _PERC),
         ("free", r"total[ \t]+used[ \t]+free[ \t]+shared", _HOST),
+        ("gdth", r"Disk Array Controller Information:|Driver Parameters:[ \t]*$", _OLD_CARD),
+        ("afacli", r"AFA\d{1,2}> |Executing: container list|Num +Total +Oth +Stripe", _OLD_CARD),
         ("ip", r"\d{1,4}: \w{1,15}: <[A-Z,_]{1,80}> mtu ", _HOST),
     )
 )
 MAX_LINES = 20
 """Of a text, from its beginning: its head has the sign."""
+_REFUSED = lazy_pattern(
+    r"(?:\S{1,60}: ){0,3}(?:Error|ERROR|error|cannot open|command not found|\[?sudo\]?)\b.{0,200}"
+    r"|\S{1,60}: .{0,160}(?:command not found|No such file or directory|Permission denied"
+    r"|Operation not permitted|must be root|No such device(?: or address)?)\.?"
+    r"|mdadm: .{0,100}(?:does not appear to be an md device|No md superblock detected|is not an md"
+    r"|not enough to start|cannot open).*|Invaild Data Returned\.?"
+)
+"""What a program prints that could not do what it was asked."""
 _NO_ENTRIES = lazy_pattern(r"-- No entries --[ \t]*$")
 _EMPTY_JOURNAL = (
     "'journalctl' printed no entry: nothing of that kind was logged in that time, or this user may"
@@ -155,4 +169,10 @@ def no_verdict(text: str) -> str:
     for program, sign, reason in _PROGRAMS:
         if any(sign.match(line) for line in lines):
             return f"'{program}' {reason}"
+    if lines and _REFUSED.fullmatch(lines[0].strip()):
+        shown = " ".join(lines[0].split())[:120]
+        return (
+            f"the command itself failed ('{shown}'): nothing was judged. Run it as root, while no"
+            " other one runs, on the host that has the device, and paste what it prints then"
+        )
     return ""

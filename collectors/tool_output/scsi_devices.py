@@ -22,7 +22,7 @@ _DEVICE = lazy_pattern(
     r"(?:[ \t]+(?P<node>/dev/[\w/.-]{1,60}|-))(?:[ \t]+(?P<size>\S{1,20}))?[ \t]*"
 )
 _STATE = lazy_pattern(r"(?:^|[ \t])state=(?P<state>[\w-]{1,40})")
-_LONG = lazy_pattern(r"[ \t]+\w+=\S*(?:[ \t]+\w+=\S*)*[ \t]*")
+_LONG = lazy_pattern(r"[ \t]*\w+=\S*(?:[ \t]+\w+=\S*)*[ \t]*")
 _MEANINGS: Mapping[str, tuple[str, str]] = {
     "offline": ("critical", "the kernel gave it up after errors: each request to it fails"),
     "transport-offline": ("critical", "its path is lost: each request to it fails"),

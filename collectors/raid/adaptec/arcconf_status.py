@@ -150,6 +150,7 @@ def parse_device_log(text: str) -> DeviceLog:
 
 
 _LOG_HEAD = lazy_pattern(r"<ControllerLog\b[^<>]{0,200}\btype=\"(?P<kind>[1-9]\d{0,3})\"", re.ASCII)
+_NONE_FOUND = lazy_pattern(r"^[ \t]*Controllers found: 0[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _DEAD = lazy_pattern(r"<deadDriveEntry\b[^<>]{0,2000}>|^[ \t]*deadDriveEntry[ \t]*$", re.MULTILINE)
 
 
@@ -162,6 +163,11 @@ def of_another_log(text: str) -> tuple[str, bool]:
     if dead := len(_DEAD.findall(text)):
         plural = "" if dead == 1 else "s"
         return f"arcconf GETLOGS DEAD: {dead} drive{plural} failed at some time; {states_now}", True
+    if _NONE_FOUND.search(text):
+        return (
+            "arcconf found no controller: nothing was judged; is its driver loaded? See: lspci -k",
+            False,
+        )
     head = _LOG_HEAD.search(text)
     reason = (
         f"arcconf GETLOGS: its log of type {head['kind']} is not read; {states_now}" if head else ""

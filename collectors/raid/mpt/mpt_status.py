@@ -53,7 +53,8 @@ _CLASSIC_VOLUME = lazy_pattern(
 )
 _CLASSIC_DISK = lazy_pattern(
     r"ioc(?P<ioc>[0-9]{1,3}) phy (?P<id>[0-9]{1,3}) scsi_id (?P<scsi>[0-9]{1,3})"
-    r" (?P<vendor>.{8}) (?P<model>.{16}) (?P<firmware>.{4}),"
+    # The last alternative: blanks were squeezed.
+    r" (?:(?P<vendor>.{8}) (?P<model>.{16}) (?P<firmware>.{4})|[^,\n]{1,40}),"
     r" (?P<size>[0-9]{1,9}) GB, state (?P<state>\S{1,40}), flags(?P<flags>.{0,80})"
 )
 _VOLUME = lazy_pattern(
@@ -186,12 +187,12 @@ def _disk(fields: Mapping[str, str], parent: str, *, running: bool) -> PhysicalD
     ):
         health = ComponentHealth.FAILING
         flags.append("SMART ASC 0x5d")
-    model = f"{fields.get('vendor', '').strip()} {fields.get('model', '').strip()}".strip()
+    model = f"{fields.get('vendor') or ''} {fields.get('model') or ''}"
     return PhysicalDisk(
         slot=_slot(fields),
         state=ComponentState(health, output.printable(" ".join([fields["state"], *flags]))),
         model=output.printable(" ".join(model.split()).removeprefix("ATA ")),
-        firmware=output.printable(fields.get("firmware", "").strip()),
+        firmware=output.printable((fields.get("firmware") or "").strip()),
         size_bytes=int(fields["size"]) * _GB if "size" in fields else None,
         usage="spare" if _spare(fields) else "member",
         array=parent,
