@@ -24,6 +24,8 @@ from typing import NamedTuple
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 KINDS = (HOST_KILL, GROUP_KILL) = ("oom_kill", "oom_kill_group")
+COUNTED = "vmstat"
+"""Data source of kills that only the kernel's counter shows."""
 LEADS = ("Out", "Memory", "No", "Killed", "Task", "Tasks", "memory", "swap", "kmem", "oom")
 REPORT_SECONDS = 30.0
 """Between the lines of one report: all tasks are listed, which takes long over a serial line."""

@@ -25,7 +25,7 @@ ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 """Where systemd mounts version 2; the second one next to version 1 (hybrid)."""
 MAX_GROUPS = 1_000
 MAX_DEPTH = 8
-_CONTROL_FILE = lazy_pattern(
+CONTROL_FILE = lazy_pattern(
     r"(cgroup|cpu|cpuset|debug|dmem|hugetlb|io|irq|memory|misc|pids|rdma)\.", re.ASCII
 )
 """Systemd gives a unit of such a name a '_' in front (cg_escape)."""
@@ -91,7 +91,7 @@ def _leaves(root: Machine, path: str, depth: int) -> Iterator[str]:
         return
     inner = False
     for name in names if depth else ():
-        if not _CONTROL_FILE.match(name):
+        if not CONTROL_FILE.match(name):
             for found in _leaves(root, f"{path}/{name}", depth - 1):
                 inner = True
                 yield found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the annotations
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated
+from weakref import WeakKeyDictionary
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
+from iowarden.collectors.procfs.oom_counters import OomKills, read_oom_kills
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ class Vmstat:
     oom_kills_total: Annotated[
         int | None, Metric("counter", "Tasks killed by the out-of-memory killer (4.13+).")
     ]
+    oom_kills: OomKills | None
+    """Where they were killed; None: nowhere since boot."""
     raw: Mapping[str, str] = field(repr=False)
     """Every line as the kernel prints it: pages, KiB or events."""
 
@@ -158,6 +162,7 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         ballooned_pages_total=maybe("balloon_inflate"),
         page_cache_drops_total=maybe("drop_pagecache"),
         oom_kills_total=maybe("oom_kill"),
+        oom_kills=None,
         raw=raw,
     )
 
@@ -172,9 +177,21 @@ def node_samples(value: Vmstat) -> Iterator[Sample]:
                 continue  # an invalid line; those that we use are checked
 
 
+_kills: WeakKeyDictionary[Machine, tuple[int, OomKills]] = WeakKeyDictionary()
+"""By machine, the number of kills and where they were: read again when that number has changed."""
+
+
 def read_vmstat(root: Machine) -> Vmstat:
     """Read and parse '/proc/vmstat'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_vmstat(root.read_cached_open(PATH), root.page_size_bytes)
+    value = parse_vmstat(root.read_cached_open(PATH), root.page_size_bytes)
+    total = value.oom_kills_total
+    if not total:
+        return value
+    last, kills = _kills.get(root, (0, None))
+    if kills is None or total != last:
+        kills = read_oom_kills(root)
+        _kills[root] = total, kills
+    return replace(value, oom_kills=kills)
 
 
 SOURCE: Source[Vmstat] = Source(

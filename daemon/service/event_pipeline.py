@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.kernel import oom_kill
 from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.raid.controller import ComponentHealth, LastListing
@@ -30,11 +31,13 @@ from iowarden.rules.events import (
     event_state,
     failed_paths,
     hung,
+    unlogged_kills,
 )
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.events.failed_paths import FailedPaths
 from iowarden.rules.events.file_system_errors import file_system_errors
+from iowarden.rules.events.unlogged_kills import KillCount  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes
 from iowarden.rules.topology.event_location import at_controller
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Reading, Sample
+    from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.collectors.raid.controller import Controller, Controllers
     from iowarden.daemon.locate.affected_files import SectorQuery
     from iowarden.daemon.polling.controllers import ControllerPoller
@@ -68,20 +72,25 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.topology import Dependents
 
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
-SOURCES = (KERNEL, CONTROLLERS, MD)
+VMSTAT = "vmstat"
+SOURCES = (KERNEL, CONTROLLERS, MD, VMSTAT)
 SLOT_REFRESH_SECONDS = 15.0
 MAX_DEFERRED = 10_000
 """Limit of events of a first poll that are judged again when state.db can be read."""
-EVENT_SOURCES = ("kernel", "md", "scan", "areca", "3ware", "megaraid")
+EVENT_SOURCES = ("kernel", "md", "scan", oom_kill.COUNTED, "areca", "3ware", "megaraid")
 
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """Cursors: how far each log was read, and what controllers listed. Stored with the events."""
+    """Cursors: how far each log was read, and what controllers listed. Stored with the events.
+
+    `kills`: how many kills were reported; None: their counter was not read yet.
+    """
 
     kernel: KernelCursor | None = None
     controllers: dict[str, LogCursor] = field(default_factory=dict)
     listed: dict[str, LastListing] = field(default_factory=dict)
+    kills: KillCount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +159,10 @@ class EventPipeline:
         self._incomplete: tuple[StorageEvent, ...] = ()
         """Log lines that wait for those that follow: for the name of a device, or for a repair."""
         self._incomplete_seconds = 0.0
+        self._kills_at_start = 0
+        """Kills that had been reported when their counter was first read."""
+        self._unlogged_seconds: float | None = None
+        """Since when kills are counted of which no line was read; None: since this reading."""
         self._paths = FailedPaths()
         self._paths_of: Topology | None = None
 
@@ -171,6 +184,7 @@ class EventPipeline:
             own.kernel or cursors.kernel,
             {**cursors.controllers, **own.controllers},
             {**cursors.listed, **own.listed},
+            unlogged_kills.restored(cursors.kills, self._kills_at_start, own.kills),
         )
         self.state, self._restored = _merged(_without_first(self.state, waiting), stored), True
         self.stored = self.state, self.cursors
@@ -203,6 +217,8 @@ class EventPipeline:
                 self._take_kernel(value, now, realtime)
             case "controllers":
                 self._take_controllers(value, now, realtime)
+            case "vmstat":
+                self._take_kills(value, now, realtime)
             case _:
                 found = md_events(before, value, realtime)
                 self._step(EventBatch(now, realtime, found))
@@ -229,6 +245,40 @@ class EventPipeline:
         realtime = self._realtime(now)
         own = replace(event, boot_id=self._boot_id, realtime_seconds=realtime)
         self._step(EventBatch(now, realtime, (own,)))
+
+    def _take_kills(self, value: Vmstat, now: float, realtime: float) -> None:
+        """Compare the kernel's counter of kills with the lines of its log."""
+        total, kills, before = value.oom_kills_total, value.oom_kills, self.cursors.kills
+        if total is None:
+            return
+        count = unlogged_kills.of_boot(before, total, kills)
+        self._kills_at_start = total if before is None else self._kills_at_start
+        log = self._kernel_log
+        events: tuple[StorageEvent, ...] = ()
+        if total == count.reported:
+            count, self._unlogged_seconds = unlogged_kills.settled(count, kills), None
+        elif log is not None and not log.settled(0.0):  # it reads the journal: lines may come
+            self._unlogged_seconds = None
+        elif self._unlogged_seconds is None:
+            self._unlogged_seconds = now
+        elif now - self._unlogged_seconds >= unlogged_kills.WAIT_SECONDS:
+            count, events = unlogged_kills.report(count, total, kills, realtime)
+        if count != before:
+            self.cursors, self.changed = replace(self.cursors, kills=count), True
+        if events:
+            self._step(EventBatch(now, realtime, events))
+
+    def _with_kills(self, batch: EventBatch) -> EventBatch:
+        """Count the lines about kills, and mark those of kills that the counter had reported."""
+        known = (each.key for each in self.state.recent)
+        lines = unlogged_kills.lines_of(batch.events, self._boot_id, known)
+        further = 0 if batch.baseline else unlogged_kills.left_out(batch.left_out)
+        count = self.cursors.kills
+        if count is None or not (lines or further):
+            return batch
+        count, late = unlogged_kills.with_lines(count, self._boot_id, lines, further)
+        self.cursors = replace(self.cursors, kills=count)
+        return replace(batch, late=late)
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
         if value.cursors:
@@ -260,7 +310,7 @@ class EventPipeline:
         longest = max(map(patience, self._incomplete), default=0.0)
         if batch.now_seconds - self._incomplete_seconds >= longest:
             events, self._incomplete = (*events, *self._incomplete), ()
-        batch = replace(batch, events=events)
+        batch = self._with_kills(replace(batch, events=events))
         if not (batch.events or batch.baseline or batch.left_out):
             return
         known = replace(

@@ -37,6 +37,7 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.controller_clock import ControllerClock
 from iowarden.rules.events.event_state import CorrelationState, EventGroup
 from iowarden.rules.events.event_table import Burst
+from iowarden.rules.events.unlogged_kills import KillCount
 from iowarden.rules.incidents.model import (
     FaultRecord,
     Incident,
@@ -238,7 +239,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             duration="offset drift",
         ),
         _record(SlotContent, "serial model array"),
-        _record(Cursors, "kernel controllers listed"),
+        _record(Cursors, "kernel controllers listed kills"),
+        _record(KillCount, "boot_id reported groups logged unlogged", wall="unlogged_seconds"),
         _record(
             kernel_log.KernelCursor,
             "journal boot_id sequence",
@@ -297,7 +299,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "scans": Document(Scans, ("9eac87a29c79596d",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
     "correlation": Document(CorrelationState, ("4a5644920ebfb3e6",)),
-    "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
+    "cursors": Document(Cursors, ("a70d42395e2c3efd",)),
     "lookups": Document(tuple[SectorLookup, ...], ("e15d4827855b84a8",)),
     "recurring": Document(Recurrences, ("06525c7756b2ac32",)),
     "mail_routes": Document(RouteState, ("9ba061b04ce9990b",)),

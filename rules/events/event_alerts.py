@@ -134,6 +134,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
     }
     doubts = (
         h.note,
+        _unlogged_kill(h),
         _unnamed_disk(h),
         _failed_by_hand(state, h),
         _unseen(state, h),
@@ -199,6 +200,8 @@ def _event_text(event: StorageEvent) -> str:
         return f"array {event.place} marked its member {event.device} as faulty"
     if event.kind == KICKED and event.device and event.place:
         return f"array {event.place} was assembled without its member {event.device}"
+    if event.source == oom_kill.COUNTED:
+        return event.text
     if event.kind in oom_kill.KINDS and event.code:
         return _killed(event)
     if event.kind in _REMOVALS and (removed := _REMOVED.search(event.text)):
@@ -220,6 +223,16 @@ def _killed(event: StorageEvent) -> str:
         f"{at_limit.file} ({size(at_limit.limit_bytes)})" if at_limit.file else "the memory limit"
     )
     return f"{killed} at {limit} of {unit_of_group(at_limit.group)}"
+
+
+def _unlogged_kill(h: EventGroup) -> str:
+    """Return that only a counter shows a kill, else ''."""
+    if h.source != oom_kill.COUNTED:
+        return ""
+    return (
+        "which program was killed: only the kernel's counter shows it (oom_kill in /proc/vmstat);"
+        " its log cannot be read, or lost the line"
+    )
 
 
 def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:

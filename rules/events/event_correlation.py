@@ -172,7 +172,7 @@ class _Correlation:
             if event.key in once:
                 continue  # read twice: from the ring buffer and the journal, or again after a kill
             once.add(event.key)
-            twice = event.key in twin or self._in_log(event)
+            twice = event.key in twin or event.key in batch.late or self._in_log(event)
             settled = self._dated(btrfs_repairs.settled(event, repairs))
             self._take(settled, shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():

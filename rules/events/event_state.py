@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kernel import oom_kill
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.kmsg.kernel_log import shape_of
 from iowarden.rules.events.controller_clock import ControllerClock  # noqa: TC001 - stored, so evaluated
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import EventRule
 
 DAY_SECONDS = 86_400.0
-OWN = ("kernel", "md", "scan")
+OWN = ("kernel", "md", "scan", oom_kill.COUNTED)
 """Data sources whose events have Unix time."""
 GAPS = "controller"
 """Data source of events that iowarden itself derives about a controller's log."""
@@ -137,7 +138,7 @@ class EventBatch:
     """The new events of the data sources since the last step.
 
     Fields: `baseline` are the events of the first read; `left_out` counts further events that were
-    not passed on, by kind and device;
+    not passed on, by kind and device; `late` are the keys of those that a counter had reported;
     `now_seconds` is the program's clock at `realtime_seconds`; `booted_seconds` is Unix time.
     """
 
@@ -146,6 +147,7 @@ class EventBatch:
     events: tuple[StorageEvent, ...] = ()
     baseline: tuple[StorageEvent, ...] = ()
     left_out: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    late: frozenset[str] = frozenset()
     booted_seconds: float | None = None
 
 

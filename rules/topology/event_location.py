@@ -108,7 +108,7 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
         return replace(found, around=unique(found.around, [array])) if array else found
     if kernel_btrfs.file_system(event.place):
         return _at_btrfs(atlas, event)
-    if event.source not in {"kernel", "md"}:
+    if event.source not in {"kernel", "md", oom_kill.COUNTED}:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
         return _at_adapter(atlas, event)
