@@ -6,6 +6,7 @@ over to another: a delay that is an alarm for one kind is normal for another. Un
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
@@ -14,12 +15,12 @@ from iowarden.rules.signals.guards import MEANINGS, NO_GUARD, Guard
 from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.scsi import ScsiTopology
-    from iowarden.collectors.filesystem.mountinfo import Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
@@ -30,6 +31,13 @@ _SYSTEM = frozenset(
 )
 """Mount points of the running system: the kernel's command line, an initramfs or
 systemd-gpt-auto-generator(8) mounts them without a line in '/etc/fstab'."""
+_UNIONS = frozenset({"aufs", "overlay", "overlayfs", "unionfs"})
+"""File systems that consist of directories of others: of a live system, or of a read-only one."""
+_LAYERS = re.compile(r"(?:lowerdir|upperdir|datadir)\+?=(/.*)")
+"""Options of a mount. Source: kernel, filesystems/overlayfs.rst."""
+_BETWEEN = re.compile(r"(?<!\\)::?")
+_OF_USERS = ("/media", "/mnt", "/run/media")
+"""Below these users and udisks mount what they plug in."""
 
 
 class HangThresholds(NamedTuple):
@@ -69,13 +77,14 @@ def kinds(
     limits: dict[str, HangThresholds] = {}
     hosts = guards.host_kinds(scsi)
     stack = None if mounts is None else DeviceStack(topology, mounts.mounts)
+    system = frozenset() if mounts is None else _of_system(mounts)
     for name in topology.leaves:
         device = topology.devices[name]
         critical = _critical(device)
         if name in paths:
             limits[name] = HangThresholds(None, None, WARNING_SECONDS)
-        elif guards.is_removable(device, hosts, topology) and not _is_of_system(
-            device, stack, mounts
+        elif guards.is_removable(device, hosts, topology) and not _is_needed(
+            device, stack, mounts, system
         ):
             spins = device.rotational is not False
             limits[name] = _guarded(Guard.REMOVABLE, None, spins=spins)
@@ -119,7 +128,9 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     return found
 
 
-def _is_of_system(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
+def _is_needed(
+    device: Device, stack: DeviceStack | None, mounts: Mounts | None, system: Collection[str]
+) -> bool:
     """Whether something on a device is mounted at boot; True if that is unknown.
 
     It is in '/etc/fstab', or carries the running system. A line with 'noauto' is for a user who
@@ -127,10 +138,45 @@ def _is_of_system(device: Device, stack: DeviceStack | None, mounts: Mounts | No
     """
     if stack is None or mounts is None or mounts.wanted is None:
         return True
-    own = _SYSTEM - mounts.wanted.keys() | {_ROOT}
     return any(
-        each.name in own or mounts.is_mounted_at_boot(each.name) for each in stack.on(device.name)
+        each.name in system or mounts.is_mounted_at_boot(each.name)
+        for each in stack.on(device.name)
     )
+
+
+def _of_system(mounts: Mounts) -> frozenset[str]:
+    """Return the mount points of the running system, with those of the layers of a union."""
+    system = _SYSTEM - (mounts.wanted or {}).keys() | {_ROOT}
+    unions = [each for each in mounts.mounts if each.kind in _UNIONS and each.mount_point in system]
+    return system.union(*(_below_union(each, mounts) for each in unions))
+
+
+def _below_union(union: Mount, mounts: Mounts) -> frozenset[str]:
+    """Return the mount points of what a union consists of.
+
+    An initramfs mounts the layers, and may move them afterwards: the options name them by where
+    they were. A layer that is not there may be anything that no user has mounted.
+    """
+    points = {each.mount_point for each in mounts.mounts} - {_ROOT, union.mount_point}
+    layers = [
+        layer.replace("\\:", ":")
+        for option in union.super_options
+        if (named := _LAYERS.fullmatch(option)) is not None
+        for layer in _BETWEEN.split(named[1])
+    ]
+    found = {next((each for each in _upwards(layer) if each in points), "") for layer in layers}
+    if layers and "" not in found:
+        return frozenset(found)
+    return frozenset(
+        point for point in points if not f"{point}/".startswith(tuple(f"{at}/" for at in _OF_USERS))
+    ).union(found)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """Yield a path and the directories above it."""
+    while len(path) > 1:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _key(device: Device) -> str:

@@ -459,6 +459,64 @@ def test_a_stick_that_a_user_mounts_below_home_or_media_is_not_of_the_system() -
         assert limits.limits["sda"].guards == {Guard.REMOVABLE}
 
 
+LAYERS = {
+    "raspi-config": ("lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work", "/lower"),
+    "moved": ("lowerdir=/mnt/lower,upperdir=/mnt/rw/upper,workdir=/mnt/rw/work", "/ro"),
+    "overlayroot": ("lowerdir=/media/root-ro,upperdir=/media/root-rw/overlay", "/media/root-ro"),
+    "OpenWrt": ("lowerdir=/,upperdir=/overlay/upper,workdir=/overlay/work", "/overlay"),
+    "casper": ("lowerdir=/a.squashfs:/b.squashfs,upperdir=/cow/upper", "/cdrom"),
+    "several": (
+        r"lowerdir=/run/live/x\:y:/run/live/root::/run/live/data,upperdir=/run/t/u",
+        "/run/live",
+    ),
+    "6.8": ("lowerdir+=/run/live/rootfs,datadir+=/run/live/data,upperdir=/run/t", "/run/live"),
+}
+"""By who mounts it, the options of an overlay, and where the device of a layer is mounted."""
+
+
+def of_union(options: str, *points: str, kind: str = "overlay") -> frozenset[Guard]:
+    """Return the guards of a USB disk mounted there, on a host whose root is a union."""
+    machine = topology(replace(disk("sda"), partitions=("sda1",)))
+    root = Mount("0:27", kind, "/", "/", kind, ("rw",), ("rw", *options.split(",")))
+    memory = [
+        Mount("0:28", "tmpfs", "/", point, "tmpfs", ("rw",), ("rw",))
+        for point in ("/upper", "/media/root-rw", "/run/t", "/cow")
+    ]
+    own = [Mount("8:1", "/dev/sda1", "/", point, "ext4", ("ro",), ("ro",)) for point in points]
+    mounts = Mounts((root, *memory, *own), {})
+    return hang_thresholds.kinds(machine, hosts(usb=True), None, mounts).limits["sda"].guards
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_a_disk_with_a_layer_of_the_root_carries_the_running_system(form: str) -> None:
+    """An SD card under an overlay in memory, or a live system: all programs wait for it."""
+    options, point = LAYERS[form]
+    assert of_union(options, point) == frozenset()
+
+
+@pytest.mark.parametrize("form", LAYERS)
+def test_a_stick_beside_an_overlay_is_one_of_its_user(form: str) -> None:
+    """Whether the layers are found where the options name them or not."""
+    for point in ("/media/u/STICK", "/run/media/u/STICK", "/mnt/stick"):
+        assert of_union(LAYERS[form][0], point) == {Guard.REMOVABLE}
+
+
+def test_a_union_whose_options_name_no_layer_may_be_on_any_disk() -> None:
+    """Aufs shows them in sysfs alone; a stick of a user is none."""
+    assert of_union("si=a1b2c3", "/initrd/mnt/dev_save", kind="aufs") == frozenset()
+    assert of_union("si=a1b2c3", "/media/u/STICK", kind="aufs") == {Guard.REMOVABLE}
+
+
+def test_an_overlay_of_a_container_says_nothing_of_the_system() -> None:
+    """Its layers are on a stick on which somebody keeps images."""
+    machine = topology(replace(disk("sda"), partitions=("sda1",)))
+    options = ("rw", "lowerdir=/media/u/images/a:/media/u/images/b")
+    overlay = Mount("0:40", "overlay", "/", "/var/lib/docker/overlay2/x", "overlay", (), options)
+    stick = Mount("8:1", "/dev/sda1", "/", "/media/u", "ext4", ("rw",), ("rw",))
+    limits = hang_thresholds.kinds(machine, hosts(usb=True), None, Mounts((overlay, stick), {}))
+    assert limits.limits["sda"].guards == {Guard.REMOVABLE}
+
+
 @pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
 def test_critical_is_the_command_timeout_within_reason(
     timeout: float | None, critical: float
