@@ -31,6 +31,13 @@ the while was overtaken by them, and the device does not hang."""
 OVERTAKEN_RATIO = 0.5
 FROM_BEFORE_RATIO = 0.5
 """Of the mean in flight since the first sample: so little of it completed."""
+EXCESS_SAMPLES = 120
+"""So many samples of a device that always has some in flight are compared with their mean; in this
+time the kernel has given up a request that waits."""
+EXCESS_MEAN = 4.0
+"""Of a larger one the rounding of its times is as much as a request."""
+_EXCESS = 0.7
+"""Of a leak the samples show more than the mean by 1, give or take their own scatter."""
 _MAX_MEAN = 0.9
 """Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
 ticks of up to 10 ms."""
@@ -65,6 +72,14 @@ class Counted(NamedTuple):
     working_seconds: float = 0.0
     """Time between samples between which something completed."""
     working_samples: int = 0
+    shown: int = 0
+    """The sum of what the working samples of the window show."""
+    excess: float = 0.0
+    """By how much the samples of the windows that count together show more than their means, as a
+    sum over `excess_samples`."""
+    excess_samples: int = 0
+    excess_floor: int = 0
+    """The smallest number in flight in any of these windows."""
     is_first: bool = False
     """Whether the window began with the first sample of all: what it had in flight may have leaked
     before that. A disk that is plugged in later counts from 0."""
@@ -89,6 +104,7 @@ def step(
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
     Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
+    Next to a larger m the samples show more than m on average, by as many as leaked.
     So have those that newer ones overtake. A leak lasts until fewer are shown, and the counter may
     leak again. Time in which nothing completes does not count: what a hung device has in flight
     waits.
@@ -137,20 +153,17 @@ def _began(now: float, block: BlockIo, leaked: int, log_probability: float = 0.0
 def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
     """Return the state after a sample before which something completed."""
     floor = min(before.floor, block.in_flight)
-    after = Counted(
-        floor,
-        floor if _is_overtaken(before, block) else min(before.leaked, floor),
-        before.log_probability,
-        now,
-        block.completed_total,
-        now,
-        block.milliseconds_total,
-        before.since_seconds,
-        before.milliseconds_total,
-        before.completed + block.completed_total - before.total,
-        before.working_seconds + now - before.at_seconds,
-        before.working_samples + 1,
-        before.is_first,
+    after = before._replace(
+        floor=floor,
+        leaked=floor if _is_overtaken(before, block) else min(before.leaked, floor),
+        at_seconds=now,
+        total=block.completed_total,
+        worked_seconds=now,
+        worked_milliseconds=block.milliseconds_total,
+        completed=before.completed + block.completed_total - before.total,
+        working_seconds=before.working_seconds + now - before.at_seconds,
+        working_samples=before.working_samples + 1,
+        shown=before.shown + block.in_flight,
     )
     return _classified(after, block) if _is_turned_over(after) else after
 
@@ -198,5 +211,14 @@ def _classified(window: Counted, block: BlockIo) -> Counted:
     if log_probability < _LOG_IMPROBABLE:  # the next windows show whether more leak
         return _began(window.at_seconds, block, window.floor)
     after = _began(window.at_seconds, block, window.leaked, log_probability)
-    # What is not improbable yet is so of the fewest of all these samples.
-    return after._replace(floor=window.floor) if log_probability else after
+    if log_probability:  # what is not improbable yet is so of the fewest of all these samples
+        after = after._replace(floor=window.floor)
+    if not 0 < mean <= EXCESS_MEAN:
+        return after
+    excess = window.excess + window.shown - mean * window.working_samples
+    samples = window.excess_samples + window.working_samples
+    floor = min(window.excess_floor or window.floor, window.floor)
+    if samples < EXCESS_SAMPLES:
+        return after._replace(excess=excess, excess_samples=samples, excess_floor=floor)
+    leaked = min(int(excess / samples + 1 - _EXCESS), floor)
+    return _began(window.at_seconds, block, leaked) if leaked > window.leaked else after

@@ -196,3 +196,25 @@ def test_only_the_writer_of_a_disk_waits_though_a_graphics_driver_is_stuck_as_we
     host.pass_seconds(24, [task(0, "restic", system_call=call, **writer), stuck])
     assert "writer_only" in host.guards("sda")
     assert host.mails() == []
+
+
+@pytest.mark.parametrize("in_flight", [(1, 2), (0, 3, 1, 5), (2,)])
+@pytest.mark.parametrize("is_harmed", [True, False])
+def test_a_leak_below_a_steady_load_is_silent_once_the_disk_is_idle(
+    in_flight: tuple[int, ...], *, is_harmed: bool
+) -> None:
+    """The driver forgets one while the disk works; twin: two more hang, with two programs."""
+    host = Blocked()
+    host.add_disk("sdb", queue_rotational="0")
+    disk = host.disks["sdb"]
+    for second in range(400):
+        disk.leaked = int(second >= 100)
+        disk.in_flight = in_flight[second % len(in_flight)]
+        disk.writes += 100
+        disk.milliseconds += 1000 * sum(in_flight) // len(in_flight)
+        host.pass_seconds(1, [], sda=8_000_000)
+    assert "in_flight_leaked" in host.guards("sdb")
+    disk.in_flight = 2 * is_harmed
+    tasks = [task(number, waits_at="8:16") for number in range(2 * is_harmed)]
+    host.pass_seconds(60, tasks, sda=8_000_000)
+    assert bool(host.mails()) is is_harmed

@@ -70,6 +70,57 @@ def test_what_is_shown_in_flight_in_each_sample_has_leaked_if_that_is_improbable
     assert disk.found == leaked
 
 
+def shows(disk: Disk, seconds: int, in_flight: tuple[int, ...], writes: int = 100) -> None:
+    """Let samples see these one after the other, which is what is in flight on average, too."""
+    mean = sum(in_flight) / len(in_flight)
+    for second in range(seconds):
+        disk.work(1, shown=in_flight[second % len(in_flight)], writes=writes, mean=mean)
+
+
+LOADS = [(1,), (1, 2), (2, 1, 1, 1), (0, 3, 1, 5), (3, 1, 4, 1, 5, 2), (1, 1, 0, 1, 1, 1, 1, 1)]
+"""In flight at the samples of a load that lasts."""
+
+
+@pytest.mark.parametrize("in_flight", LOADS)
+@pytest.mark.parametrize("leaks", [1, 2, 3])
+def test_a_leak_below_a_steady_load_is_seen_within_minutes(
+    in_flight: tuple[int, ...], leaks: int
+) -> None:
+    """The device always has some of real load in flight; each of its leaks is found, one by one."""
+    disk = Disk()
+    shows(disk, 100, in_flight)
+    assert disk.found == 0
+    for number in range(1, leaks + 1):
+        disk.leaked += 1
+        shows(disk, 400, in_flight)
+        assert disk.found == number
+    shows(disk, 120, (2,))
+    assert disk.found == leaks
+
+
+@pytest.mark.parametrize("in_flight", LOADS)
+@pytest.mark.parametrize("share", [0.95, 1.0, 1.2])
+def test_a_steady_load_is_no_leak(in_flight: tuple[int, ...], share: float) -> None:
+    """Times are rounded, and samples are not quite what is between them."""
+    disk = Disk()
+    mean = share * sum(in_flight) / len(in_flight)
+    for second in range(2000):
+        disk.work(1, shown=in_flight[second % len(in_flight)], writes=100, mean=mean)
+    disk.hang(400, shown=1)
+    assert disk.found == 0
+
+
+def test_a_request_that_waits_for_a_minute_beside_others_has_not_leaked() -> None:
+    """A drive reads one sector again and again, and answers the others; then it hangs with two."""
+    disk = Disk()
+    shows(disk, 300, (1, 2))
+    shows(disk, 60, (2, 3))
+    disk.milliseconds += 60_000 - 60 * 1000
+    shows(disk, 60, (1, 2))
+    disk.hang(400, shown=2)
+    assert disk.found == 0
+
+
 def test_never_to_see_none_in_500_samples_shows_a_leak_beside_four_fifths() -> None:
     """Of 30 samples each hundredth series of a healthy disk is like that."""
     disk = Disk()
