@@ -301,6 +301,24 @@ def check_of_an_array() -> Server:
     return server
 
 
+def two_checks() -> Server:
+    """The first Sunday of the month: two arrays are checked at once, and each delays a writer."""
+    server = quiet(Server(), 60)
+    for name in ("sdc", "sdd"):
+        server.machine.add_disk(name, f"S-{name}")
+    server.machine.add_array("md1", "raid1", "sdc", "sdd")
+    checks = {f"/sys/block/{name}/md/sync_action": "check\n" for name in ("md0", "md1")}
+    server.machine.memory.write({"/sys/block/md1/dev": "9:1\n", **checks})
+    for second in range(240):
+        waits = [reader(n, second) for n in range(12)]
+        if second % 120 < 8:
+            waits.append(backend(30, second // 120, command="walwriter"))
+            waits.append(backend(31, second // 120, command="mysqld", waits_at="9:1"))
+        disks = ("sda", "sdb", "sdc", "sdd")
+        server.pass_second(waits, queued=2_000_000, speed=5_000_000, busy=disks)
+    return server
+
+
 def shingled_disk() -> Server:
     """It rewrites its zones: 9 s without a completion now and then; a copy alone waits for it."""
     server = quiet(Server(), 60)
@@ -384,6 +402,7 @@ def leaked_request() -> Server:
         backup_night,
         restore,
         check_of_an_array,
+        two_checks,
         shingled_disk,
         stolen_time,
         installing_packages,
