@@ -168,6 +168,8 @@ _VALUES: Mapping[str, float] = {
     "iowarden_device_reference_latency_seconds": 0.012,
     "iowarden_device_size_change_bytes": 500 * _GIB,
     "iowarden_disk_endurance_pace_window_seconds": 30 * _DAY,
+    "iowarden_freeze_reported_times": 1.0,
+    "iowarden_freeze_seconds": 95.0,
     "iowarden_http_certificate_expiry_timestamp_seconds": NOW_SECONDS + 5 * _DAY,
     "iowarden_http_certificate_start_timestamp_seconds": NOW_SECONDS - 85 * _DAY,
     "iowarden_md_copy_mismatches_bytes": _MIB,
@@ -207,7 +209,10 @@ _COUNT, _OF_A_STATE = 3.0, 1.0
 """How many there are, and how many of them are in the state that a rule selects."""
 _USUALLY_ABSENT = frozenset(
     (
+        "iowarden_bdi_strict_limit",
         "iowarden_enclosure_slow_disks",
+        "iowarden_freeze_max_seconds",
+        "iowarden_freeze_quiet_seconds",
         "iowarden_guard_active",
         "iowarden_md_sync_running_ratio",
         "iowarden_scan_slower_zones",

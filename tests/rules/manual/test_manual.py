@@ -119,6 +119,16 @@ def test_the_remedy_of_a_write_stall_is_in_its_manual() -> None:
     assert "bdi/max_ratio" in stall.advice
 
 
+def test_a_freeze_is_one_sentence_and_its_first_step_is_a_command() -> None:
+    """Who is woken by it reads what happened, not how often it may happen."""
+    (critical,) = (e for e in OF_RULES if (e.alert, e.severity) == ("Freeze", "critical"))
+    assert critical.summary == (
+        "programs blocked: 593 MiB queued, 4 min 55 s to write it, for 1 min 35 s"
+    )
+    assert critical.advice.splitlines()[1].strip() == "echo 5 > /sys/block/dm-0/bdi/max_ratio"
+    assert "strict_limit" not in critical.advice
+
+
 def test_the_thresholds_of_a_recorded_series_are_those_of_its_expression() -> None:
     """An alert on it compares nothing itself; which one uses which is read from the rules."""
     users = [each for each in OF_RULES if ":" in " ".join(each.expression.split()[:1])]
