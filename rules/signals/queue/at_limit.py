@@ -1,14 +1,16 @@
 """Devices at their limit: as many requests or bytes a second as they are allowed, and a queue.
 
 A limit shows as a rate that hardly varies for a minute while requests wait, and each takes several
-times as long as at half of that rate. A saturated disk in a steady copy looks the same: by itself
-this is information, and no fault. Units: requests and bytes per second, over 10 s. Limits: of a
-device that was never seen at half of its rate it is not known.
+times as long as at half of that rate or, where the device was never seen there, at any without a
+queue. A saturated disk in a steady copy looks the same: by itself this is information, and no
+fault. Units: requests and bytes per second, over 10 s. Limits: of a device that was never seen
+without a queue it is not known.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 MAX_VARIATION_RATIO = 0.03
 MIN_IN_FLIGHT = 2.0
 SLOWER = 5.0
-"""A request takes so many times as long as at half of the rate."""
+"""A request takes so many times as long as without a queue."""
 MIN_WINDOWS, MAX_WINDOWS = 3, 99
 MIN_REQUESTS = 20
 """In 10 s, for a mean time of a request."""
@@ -119,14 +121,29 @@ def _at_limit(
         mean = statistics.fmean(rates)
         if mean <= 0 or (max(rates) - min(rates)) / mean > MAX_VARIATION_RATIO:
             continue
-        usual = [
-            window.request_seconds
-            for window, rate in zip(unqueued, earlier_rates, strict=True)
-            if rate <= mean / 2
-        ]
+        usual = _usual_seconds(unqueued, earlier_rates, mean)
         taken = statistics.fmean(window.request_seconds for window in known)
-        if len(usual) >= MIN_WINDOWS and taken >= SLOWER * statistics.median(usual):
+        if usual and taken >= SLOWER * statistics.median(usual):
             return [(metric, labels, round(mean, 1))]
+    return []
+
+
+def _usual_seconds(
+    unqueued: tuple[Window, ...], rates: list[float], limit_per_second: float
+) -> list[float]:
+    """Return what a request took without a queue, at half of a limit or less where that was seen.
+
+    A volume may have been busy all the time, or in a burst above its limit until that was used up.
+    At more requests each takes longer rather than shorter: so this sees no limit too many.
+    """
+    for ratio in (0.5, math.inf):
+        seconds = [
+            window.request_seconds
+            for window, rate in zip(unqueued, rates, strict=True)
+            if rate <= ratio * limit_per_second
+        ]
+        if len(seconds) >= MIN_WINDOWS:
+            return seconds
     return []
 
 
@@ -138,7 +155,7 @@ GROUP: SignalGroup[LimitState] = SignalGroup(
             REQUESTS,
             "gauge",
             "Requests per second of a device that has completed as many for a minute, within 3 %,"
-            " while further ones wait five times as long as at half of that rate.",
+            " while further ones wait five times as long as without a queue.",
         ),
         Family(
             BYTES,

@@ -38,12 +38,12 @@ def load(
     disk.in_flight = in_flight
 
 
-def volume(name: str = "vda") -> Blocked:
-    """Return a host with a cloud volume, a minute of light load behind it."""
+def volume(name: str = "vda", fewest: int = 30) -> Blocked:
+    """Return a host with a cloud volume, a minute without a queue behind it."""
     host = Blocked()
     host.add_disk(name)
     for second in range(70):
-        load(host, 30 + second % 40, 4, 0, name)
+        load(host, fewest + second % 40, 4, 0, name)
         host.pass_second()
     return host
 
@@ -98,6 +98,14 @@ def test_a_volume_whose_rate_varies_by_a_tenth_is_at_no_limit() -> None:
     at_cap(host, 700, tasks=14, jitter=15)
     assert host.mails() == []
     assert "at_limit" not in host.guards("vda")
+
+
+@pytest.mark.parametrize("fewest", [100, 240], ids=["most of it", "a burst above it"])
+def test_a_volume_that_was_never_at_half_of_its_limit_is_seen_at_it(fewest: int) -> None:
+    """It was busy from the beginning, or above its cap until its burst credit was used up."""
+    host = volume(fewest=fewest)
+    at_cap(host, 80, tasks=14)
+    assert "at_limit" in host.guards("vda")
 
 
 @pytest.mark.parametrize("name", ["nvme1n1"])
