@@ -82,15 +82,19 @@ _AT_MEMORY_LIMIT = (
     "mem_cgroup_handle_oom",
 )
 """A program above memory.high, or at its limit. Source: kernel, mm/memcontrol.c."""
+_OWN_RECLAIM = ("try_to_free_mem_cgroup_pages",)
+"""A program frees pages of its own group, which is at its limit, however much memory the host has:
+also dirty ones of files, without any swap. Source: kernel, mm/vmscan.c, like the next."""
+_HOST_RECLAIM = ("try_to_free_pages",)
+"""A program frees pages of the host, whatever limit its group is at as well."""
 _LATENCY = (
     "blkcg_maybe_throttle",  # block/blk-cgroup.c
     "blkcg_iolatency_throttle",  # block/blk-iolatency.c
     "__blkcg_iolatency_throttle",
 )
-"""The kernel delays a program, because another group is slower than its io.latency."""
-_GROUP_LIMITS = (*_AT_MEMORY_LIMIT, *_LATENCY)
-"""Not io.max nor blkio.throttle: the kernel queues what is above them, and no task waits in one of
-their functions. Source: kernel, block/blk-throttle.c (__blk_throtl_bio)."""
+"""The kernel delays a program, because another group is slower than its io.latency. No task waits
+in a function of io.max or blkio.throttle: the kernel queues what is above them. Source: kernel,
+block/blk-throttle.c (__blk_throtl_bio)."""
 _SHARE = ("ioc_rqos_throttle",)
 """A group waits for its share of a device (io.weight): what all groups together may do is what the
 device does (io.cost.qos, io.cost.model). Source: kernel, block/blk-iocost.c."""
@@ -153,7 +157,8 @@ class FreezeCause(enum.StrEnum):
     OWN_LIMIT = "own limit"
     """A limit of their control group, or of one above it."""
     OWN_MEMORY_LIMIT = "own memory limit"
-    """A limit of memory of their control group: it swaps, and the host has memory left."""
+    """A limit of memory of their control group: it swaps while the host has memory left, frees its
+    own pages, or waits until it has less."""
     SWAP_STORM = "swap storm"
     """Memory is swapped in and out all the time, and programs wait for their own pages."""
     BACKLOG = "backlog"
@@ -281,7 +286,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (server, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.SUSPENDED, _is_suspended(tasks, facts)),
         (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
-        (FreezeCause.OWN_MEMORY_LIMIT, any(_swaps_for_limit(each, facts) for each in tasks)),
+        (FreezeCause.OWN_MEMORY_LIMIT, _is_short_of_memory(tasks, facts)),
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
         (FreezeCause.NOT_PASSED_ON, bool(facts.holding)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
@@ -325,9 +330,9 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     reach an idle disk while tasks of one unit alone wait for them.
     """
     return (
-        _any_in(tasks, _GROUP_LIMITS)
+        _any_in(tasks, _LATENCY)
         or (not facts.is_busy and _any_in(tasks, _SHARE))
-        or bool(limits_of(tasks, facts))
+        or any(limit.device for limit in limits_of(tasks, facts))
         or _stays_queued(tasks, facts)
     )
 
@@ -361,7 +366,7 @@ def _is_of_writes(limit: GroupLimit, facts: DeviceFacts) -> bool:
 def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
     """Whether a limit is why a task waits: one of reads delays no commit."""
     if not limit.device:
-        if _may_swap_for(limit, task, facts):
+        if _may_swap_for(limit, task, facts) or (limit.reached and waits_in(task, _OWN_RECLAIM)):
             return True
         is_at_limit = limit.reached is None or bool(limit.reached)
         # Who waits above memory.high is below the hard limit.
@@ -382,6 +387,19 @@ def _delays(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> bool:
     )
 
 
+def _is_short_of_memory(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether tasks wait because their control group may have no more memory.
+
+    If one of them frees pages of the host, that is short of it; and if not all free pages, others
+    may wait for what is written meanwhile.
+    """
+    if _any_in(tasks, _AT_MEMORY_LIMIT):
+        return True
+    frees = bool(tasks) and all(waits_in(task, _OWN_RECLAIM) for task in tasks)
+    swaps = any(_swaps_for_limit(task, facts) for task in tasks)
+    return frees or (swaps and not _any_in(tasks, _HOST_RECLAIM))
+
+
 def _swaps_for_limit(task: BlockedTask, facts: DeviceFacts) -> bool:
     return any(_may_swap_for(limit, task, facts) for limit in task.limits)
 
@@ -393,6 +411,7 @@ def _may_swap_for(limit: GroupLimit, task: BlockedTask, facts: DeviceFacts) -> b
     shows that it is swapped memory, or, where it is not known, that it is all the time.
     """
     swaps = is_fault(task) and (facts.is_swap_storm or waits_in(task, _SWAP))
+    swaps &= not waits_in(task, _HOST_RECLAIM)
     return swaps and facts.has_memory_left and not limit.device and bool(limit.reached)
 
 

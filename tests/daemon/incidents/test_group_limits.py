@@ -314,7 +314,7 @@ def test_a_program_above_memory_high_is_told_that_file(used: int | None) -> None
         "stack": ("mem_cgroup_handle_over_high", "exit_to_user_mode_prepare"),
     }
     host.pass_seconds(40, reports(**held))
-    assert host.cause() == "own limit"
+    assert host.cause() == "own memory limit"
     values = [limit.value for limit in host.limits()]
     assert values == (["104857600"] if used else ["104857600", "8589934592"])
 
@@ -327,7 +327,7 @@ def test_a_program_that_is_delayed_for_its_swap_is_told_that_limit() -> None:
     host.machine.memory.write({f"{SERVICE}/{name}": f"{text}\n" for name, text in files.items()})
     function = "__mem_cgroup_handle_over_high"
     host.pass_seconds(40, reports(wait_channel=function, stack=(function, "do_syscall_64")))
-    assert host.cause() == "own limit"
+    assert host.cause() == "own memory limit"
     assert [limit.file for limit in host.limits()] == [f"{SERVICE}/memory.swap.high"]
 
 
@@ -351,6 +351,6 @@ def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_lim
     groups = ("9:memory:/docker/4f2a", "4:blkio:/docker/4f2a")
     host.pass_seconds(40, [task(n, "java", groups=groups, **held, **more) for n in range(2)])  # type: ignore[arg-type]
     assert host.mails()[0][0] <= 20
-    assert host.cause("") == "own limit"
+    assert host.cause("") == "own memory limit"
     (sentence,) = limit_sentences(host.limits(""))
     assert sentence == f"limit of {at[1:]}: '104857600' in {group}/memory.limit_in_bytes"

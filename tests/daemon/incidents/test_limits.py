@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,6 +129,10 @@ def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
 SWAPPED = ("io_schedule", "folio_wait_bit_common", "do_swap_page")
 MAPPED = ("io_schedule", "folio_wait_bit_common", "filemap_fault", "__do_fault")
 RECLAIMED = ("io_schedule", "rq_qos_wait", "swap_writepage", "shrink_folio_list")
+FREES = ("io_schedule", "wait_on_page_bit", "shrink_page_list", "do_try_to_free_pages")
+FREES_FOR_GROUP = (*FREES, "try_to_free_mem_cgroup_pages", "try_charge", "do_anonymous_page")
+"""RHEL 8 with control groups of version 1: memory that is to be freed is still being written."""
+FREES_FOR_HOST = (*FREES, "try_to_free_pages", "__alloc_pages_slowpath", "do_anonymous_page")
 
 
 def storm(
@@ -290,7 +295,40 @@ def test_programs_whose_first_long_fault_is_in_a_group_at_its_limit_are_told_it(
     assert host.cause("") == cause
 
 
-def faults(stack: tuple[str, ...]) -> list[BlockedTask]:
+@pytest.mark.parametrize(
+    ("stacks", "cause"),
+    [
+        ((FREES_FOR_GROUP,), "own memory limit"),
+        ((FREES_FOR_HOST,), "memory"),
+        ((FREES_FOR_GROUP, FREES_FOR_HOST), "memory"),
+    ],
+    ids=["their group", "the host", "both"],
+)
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_who_frees_memory_of_a_group_at_its_limit_is_told_it_without_any_swap(
+    stacks: tuple[tuple[str, ...], ...], cause: str, *, is_readable: bool
+) -> None:
+    """A container of 200 MiB whose page cache is full of unwritten data; half of the host is free.
+
+    Its stack shows whose memory is short, also where the files of its group are not readable.
+    """
+    host = Blocked()
+    if is_readable:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        host.machine.memory.write({f"{V1_SLICE}/{name}": f"{200 << 20}\n" for name in names})
+    host.available_kib = 6_000_000
+    host.pass_seconds(60, [])
+    waiting = [each for stack in stacks for each in faults(stack, "9:memory:/tables.slice")]
+    host.pass_seconds(14, [replace(each, pid=900 + n) for n, each in enumerate(waiting)])
+    assert len(host.mails()) == 1
+    assert host.cause("") == cause
+    if cause == "own memory limit":
+        sentence = f"limit of tables.slice: '{200 << 20}' in {V1_SLICE}/memory.limit_in_bytes"
+        assert limit_sentences(host.limits("")) == [sentence] * is_readable
+        assert "a memory limit of their control group" in host.summary("Freeze")
+
+
+def faults(stack: tuple[str, ...], group: str = "0::/tables.slice") -> list[BlockedTask]:
     """Return two programs of a slice, each in one page fault."""
     return [
         task(
@@ -300,7 +338,7 @@ def faults(stack: tuple[str, ...]) -> list[BlockedTask]:
             file="",
             counters=(),
             stack=stack,
-            groups=("0::/tables.slice",),
+            groups=(group,),
         )
         for number in range(2)
     ]
