@@ -418,7 +418,7 @@ def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
     subject, name = subject_of(run.machine, facts[0])
     for burst in bursts:
         before = burst[-1] < first
-        received = first + 1.0 if before else burst[-1]
+        received = first + 1.0 if before else _running(run, burst[-1])
         start = max(_running(run, burst[0] + 0.5), first + 1.0)
         end = _running(run, received + EVENT_SECONDS)
         adapter, shown = _adapter(run, name), run.name_at(name, burst[-1])

@@ -406,7 +406,43 @@ def test_it_finds_one_fault_in_two_incidents(slow_disk: tuple[Run, list[Mail]]) 
     assert "one fault in several incidents" in misses(run, [*mails, replace(first, incident="b")])
 
 
-@pytest.mark.parametrize("seed", [41586, 41669, 43588, 56137])
+def test_a_line_that_was_written_while_iowarden_did_not_run_is_recent_once_it_is_read() -> None:
+    """It is ten minutes old by then."""
+    assert is_right(63584, "wrong copy")
+
+
+def test_two_threads_that_were_joined_have_one_interval() -> None:
+    """The all-clear waits two minutes after the fourth mail of both."""
+    assert is_right(64691, "hang, hang")
+
+
+def test_a_map_without_paths_keeps_its_requests_as_long() -> None:
+    """That it hangs as well is no news."""
+    assert is_right(67764, "lost, session lost")
+
+
+def test_an_all_clear_is_early_by_what_its_own_incident_reported() -> None:
+    """Of two maps of one fabric the first has its paths again eight seconds before the second."""
+    assert is_right(70655, "lost")
+
+
+def test_what_was_over_before_an_acknowledgement_is_not_part_of_it() -> None:
+    """Acknowledged was a warning: that it is critical again is news, as if it had never been."""
+    assert is_right(71128, "hang")
+
+
+@pytest.mark.parametrize(("seed", "injected"), [(70086, "hang"), (71071, "power lost, suspended")])
+def test_what_is_not_urgent_waits_for_the_interval_between_mails(seed: int, injected: str) -> None:
+    """The third time is in the mail after it; what is over before that is in none."""
+    assert is_right(seed, injected)
+
+
+def test_a_reset_while_iowarden_did_not_run_is_no_time_that_a_disk_hung() -> None:
+    """Its line is mailed, and not counted among the mails about the hang."""
+    assert is_right(71479, "hang")
+
+
+@pytest.mark.parametrize("seed", [41586, 41669, 43588, 56137, 69372])
 def test_a_file_system_is_full_for_as_long_as_it_is_known_to_be(seed: int) -> None:
     """Of 486 and 728 s iowarden sees 426 and 668: more than 1.5 times."""
     assert is_right(seed, "full")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from support.world.machine import Layer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from random import Random
 
     from support.world.machine import Machine, Node
@@ -62,6 +63,8 @@ class Kind(enum.StrEnum):
 SYMPTOMS = frozenset((Kind.RESETS, Kind.STALL, Kind.HUNG, Kind.UNREADABLE))
 SPREADS = frozenset((Kind.GONE, Kind.FAILED, Kind.HANGS))
 """Three disks with one of these have their parent in common."""
+TOGETHER_SECONDS = 60.0
+"""If they began within that time."""
 
 
 class By(enum.StrEnum):
@@ -88,6 +91,20 @@ class Fact:
     by: By
     of: frozenset[int]
     value: float = 1.0
+
+
+def together(facts: Iterable[Fact], disks: Iterable[str]) -> list[str]:
+    """Return the disks that began to fail within a minute of each other."""
+    able = set(disks)
+    began: dict[str, float] = {}
+    for fact in facts:
+        if fact.object in able and fact.kind in SPREADS:
+            began[fact.object] = min(began.get(fact.object, math.inf), fact.at)
+    groups = [
+        [name for name, at in began.items() if first <= at <= first + TOGETHER_SECONDS]
+        for first in began.values()
+    ]
+    return max(groups, key=len, default=[])
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,26 @@ Units: seconds of the world's clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from support.world.injection import Renaming, Run
 
 GOOD = frozenset(("resolved", "rebuilt", "over, not repaired"))
 """Reasons of mails with good news."""
+INTERVALS = (0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
+"""The least time between mails, by how many there were since a quiet hour."""
+HOUR_SECONDS = 3600.0
+
+
+def next_mail_at(times: Iterable[float]) -> float:
+    """Return from when on there may be a mail after those of these times, which is not urgent."""
+    count, last = 0, -HOUR_SECONDS
+    for at in sorted(times):
+        count, last = (1 if at - last >= HOUR_SECONDS else count + 1), at
+    return last + INTERVALS[min(count, len(INTERVALS) - 1)]
 
 
 @dataclass(frozen=True)
@@ -70,3 +85,31 @@ class Ack:
 
     at: float
     content: frozenset[str]
+
+
+def shown(mail: Mail) -> str:
+    """Return a mail in one line."""
+    return f"{mail.at:.0f} [{mail.tag}] {mail.object}: {mail.reason}: {mail.kind}: {mail.about}"
+
+
+def once_joined(mails: Sequence[Mail]) -> list[Mail]:
+    """Return the mails since what their objects share is known: before each has its own."""
+    shared = mails[-1].name if mails else ""
+    since = min((mail.at for mail in mails if mail.name == shared), default=0.0)
+    return [mail for mail in mails if mail.at >= since]
+
+
+def with_first_names(mail: Mail, renamings: Iterable[Renaming]) -> Mail:
+    """Return a mail with the names that the disks of its title had at first."""
+    title = mail.object
+    for renaming in renamings:
+        title = title.replace(renaming.name, renaming.disk)
+    return mail if title == mail.object else replace(mail, object=title)
+
+
+def old_names(run: Run, mails: Iterable[Mail]) -> Iterator[Miss]:
+    """Yield mails that call a disk by the name that it had before."""
+    for mail in mails:
+        for renaming in run.renamings:
+            if renaming.at <= mail.at and renaming.disk in mail.names:
+                yield Miss("object: by the name that it had before", shown(mail))

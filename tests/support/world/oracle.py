@@ -7,28 +7,40 @@ so many mails an hour; '[OK]' only when the machine is well. Units: seconds of t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from support.world.behaviour import FOREVER, HUNG_SECONDS, SPREADS, SYMPTOMS, By, Fact, Kind
+from support.world.behaviour import FOREVER, HUNG_SECONDS, SYMPTOMS, By, Fact, Kind, together
 from support.world.injection import layer_of
 from support.world.machine import Layer
-from support.world.mails import GOOD, Ack, Mail, Miss, Visible
-from support.world.recurrences import HOUR_SECONDS, LEAST_SECONDS, REPORT_SECONDS, Recurrences
+from support.world.mails import (
+    GOOD,
+    HOUR_SECONDS,
+    INTERVALS,
+    Ack,
+    Mail,
+    Miss,
+    Visible,
+    next_mail_at,
+    old_names,
+    once_joined,
+    shown,
+    with_first_names,
+)
+from support.world.recurrences import LEAST_SECONDS, REPORT_SECONDS, Recurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from support.world.injection import Injection, Renaming, Run
+    from support.world.injection import Injection, Run
 
 LESSER_AN_HOUR = 8
 WORSE_SECONDS, INTERVAL_SECONDS = 4.0, 28.0
 """A worse kind waits 5 s for what comes with it; other news at least 30 s after the last mail."""
 NEWS_SECONDS = 1020.0
 """News is in a mail after at most so long, the intervals between mails included."""
-TOGETHER_SECONDS, TOGETHER = 60.0, 3
+TOGETHER = 3
 AFTER_SECONDS = 30.0
 """A cause begins at most so long after what it explains: so late somebody notices."""
 FRESH_SECONDS = 5.0
@@ -39,8 +51,6 @@ LOOK_SECONDS, COMES_WITH_SECONDS = 1.0, 2.0
 SOON_SECONDS, CLEAR_SECONDS, POLL_SECONDS = (60.0, 75.0), 600.0, 300.0
 """The all-clear comes so long after the end of what is urgent; of the rest after ten minutes, and
 after the poll that shows the end."""
-INTERVALS = (0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
-"""The least time between mails, by how many there were since a quiet hour."""
 RECOVERIES = 2
 """Mails with good news an hour."""
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
@@ -58,7 +68,10 @@ _COVERS = {
     Kind.EXHAUSTED: (Kind.STOPPED,),
     Kind.READ_ONLY: (Kind.FAILED,),
     Kind.FAILED: (Kind.READ_ONLY,),
+    Kind.HANGS: (Kind.STOPPED,),  # a map without a path keeps its requests
 }
+LINE_SECONDS = 600.0
+"""So long a line of the log is recent."""
 
 
 def judge(
@@ -75,12 +88,12 @@ def judge(
     knowledge = _Knowledge(run, mails, seen, acks)
     if not run.injections:
         return [
-            Miss("mail on a healthy host", _shown(mail))
+            Miss("mail on a healthy host", shown(mail))
             for mail in mails
             if mail.tag in {"WARNING", "CRITICAL"} or mail.reason != "initial report"
         ]
     misses = [
-        *_old_names(run, mails),
+        *old_names(run, mails),
         *knowledge.titles(),
         *knowledge.budget(),
         *knowledge.incidents(),
@@ -98,26 +111,6 @@ def judge(
     return list(first.values())
 
 
-def _with_first_names(mail: Mail, renamings: Iterable[Renaming]) -> Mail:
-    """Return a mail with the names that the disks of its title had at first."""
-    title = mail.object
-    for renaming in renamings:
-        title = title.replace(renaming.name, renaming.disk)
-    return mail if title == mail.object else replace(mail, object=title)
-
-
-def _old_names(run: Run, mails: Iterable[Mail]) -> Iterator[Miss]:
-    """Yield mails that call a disk by the name that it had before."""
-    for mail in mails:
-        for renaming in run.renamings:
-            if renaming.at <= mail.at and renaming.disk in mail.names:
-                yield Miss("object: by the name that it had before", _shown(mail))
-
-
-def _shown(mail: Mail) -> str:
-    return f"{mail.at:.0f} [{mail.tag}] {mail.object}: {mail.reason}: {mail.kind}: {mail.about}"
-
-
 class _Knowledge:
     """What the oracle knows of one run."""
 
@@ -129,7 +122,7 @@ class _Knowledge:
         acks: Mapping[str, Ack],
     ) -> None:
         self.run, self.acks, self.spells = run, acks, seen
-        self.mails = [_with_first_names(mail, run.renamings) for mail in mails]
+        self.mails = [with_first_names(mail, run.renamings) for mail in mails]
         self.seen = {key: min(start for start, _ in spans) for key, spans in seen.items()}
         """When iowarden first had an alert of each object and kind."""
         self.machine = run.machine
@@ -177,7 +170,7 @@ class _Knowledge:
             if self._is_unexplained(mail, evident):
                 continue
             if not evident:
-                yield Miss("mail about nothing", _shown(mail))
+                yield Miss("mail about nothing", shown(mail))
                 continue
             right = self._right(mail, evident) | self._right(
                 mail, self.evident_at(mail.at - FRESH_SECONDS)
@@ -187,7 +180,7 @@ class _Knowledge:
                     f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right)
                 )
             elif not self._is_right_kind(mail, evident):
-                yield Miss(f"kind{when}", _shown(mail))
+                yield Miss(f"kind{when}", shown(mail))
 
     def _is_unexplained(self, mail: Mail, evident: list[Fact]) -> bool:
         """Whether a mail is about symptoms alone, of whose cause nothing could be known."""
@@ -228,7 +221,19 @@ class _Knowledge:
             for number in fact.of
             if f"{fact.kind}: {fact.object}" in self.reported[mail.incident] | mail.content
         }
-        return (self.run.story and self._present(about, mail.at, evident)) or about
+        return (self.run.story and self._present(about, mail.at, evident)) or (
+            about | self._reset_by(mail)
+        )
+
+    def _reset_by(self, mail: Mail) -> set[int]:
+        """Return the injected faults whose disk is reset, as a mail reports: it is about them."""
+        return {
+            number
+            for fact in self.run.facts
+            if fact.kind is Kind.RESETS and fact.at <= mail.at <= fact.at + LINE_SECONDS
+            if f"{fact.kind}: {fact.object}" in mail.content
+            for number in fact.of
+        }
 
     def _disks_of(self, name: str) -> list[str]:
         is_below = layer_of(self.machine, name) < Layer.DISK
@@ -282,7 +287,7 @@ class _Knowledge:
             return {injection.object, *node.carriers}
         if node.layer is Layer.DISK or node.layer > Layer.DISK:
             return {injection.object} & objects or self._lowest(mine)
-        disks = _together(mine, self.machine.disks_of(injection.object))
+        disks = together(mine, self.machine.disks_of(injection.object))
         shared = self.machine.nearest_visible(injection.object)
         few = len(disks) < min(TOGETHER, len(self.machine.disks_of(injection.object)))
         if few and injection.object not in objects:
@@ -361,7 +366,7 @@ class _Knowledge:
                 (mail for incident in by_incident.values() for mail in incident),
                 key=lambda mail: mail.at,
             )
-            together = _once_joined(every)
+            together = once_joined(every)
             if not self._are_apart(together):
                 yield from self._too_many(together, "one fault: more mails an hour")
 
@@ -381,7 +386,7 @@ class _Knowledge:
             worse |= news
             gap = mail.at - before.at
             if gap < WORSE_SECONDS or (gap < INTERVAL_SECONDS and not news):
-                yield Miss("mails too close", f"{gap:.0f} s: {_shown(mail)}")
+                yield Miss("mails too close", f"{gap:.0f} s: {shown(mail)}")
                 return
 
     def _worse_in(self, mail: Mail) -> set[str]:
@@ -416,7 +421,7 @@ class _Knowledge:
             if mail.reason not in {"initial report", *GOOD}
             and not self._is_unexplained(mail, self.evident_at(mail.at))
         ]
-        mailed = _once_joined(mailed)
+        mailed = once_joined(mailed)
         names = {mail.incident: mail.name for mail in mailed}
         if len(names) > 1 and not self._are_apart(mailed):
             yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
@@ -441,6 +446,8 @@ class _Knowledge:
                 continue
             if self._is_acknowledged(name, kind, at):
                 continue
+            if until < self._interval_end(kind, at):
+                continue
             limit = at + NEWS_SECONDS + self._away(at)
             if limit > self.run.seconds:
                 continue
@@ -459,6 +466,14 @@ class _Knowledge:
                 yield Miss(f"in no mail: {kind} of {layer}", f"{name} since {at:.0f}")
             elif min(times) > limit:
                 yield Miss("in a mail too late", f"{kind}: {name} at {at:.0f}: {min(times):.0f}")
+
+    def _interval_end(self, kind: str, at: float) -> float:
+        """Return until when a second fault waits for the next mail of the last incident."""
+        before = [mail for mail in self.mails if mail.at <= at]
+        if kind in URGENT or len(self.run.injections) == 1 or not before:
+            return at
+        last = before[-1].incident
+        return next_mail_at(mail.at for mail in before if mail.incident == last)
 
     def _is_mailed_at_once(self, name: str, kind: str) -> bool:
         """Whether also what is soon over is mailed: data is threatened, or programs wait.
@@ -500,11 +515,13 @@ class _Knowledge:
                 continue
             mail, objects = later[0], {text.partition(": ")[2] for text in ack.content}
             news = mail.content - ack.content
-            rises = mail.tag not in {before.tag for before in mails if before.at <= ack.at}
+            known = [before for before in mails if before.at <= ack.at]
+            over = max((before.at for before in known if before.reason in GOOD), default=0.0)
+            rises = mail.tag not in {before.tag for before in known if before.at > over}
             further = any(text.partition(": ")[2] not in objects for text in news)
             worse = any(text.partition(": ")[0] in WORSE for text in news)
             if not (rises or further or worse):
-                yield Miss("acknowledged: mail without news", _shown(mail))
+                yield Miss("acknowledged: mail without news", shown(mail))
 
     def openings(self) -> Iterator[Miss]:
         """Yield a first mail that came too late."""
@@ -547,7 +564,7 @@ class _Knowledge:
         """Yield good news that is false, missing, or looks like bad news."""
         for mail in self.mails:
             if mail.reason in GOOD and mail.tag not in {"OK", "INFO"}:
-                yield Miss("good news above INFO", _shown(mail))
+                yield Miss("good news above INFO", shown(mail))
             if mail.reason == "resolved":
                 yield from self._false_end(mail)
         yield from self._good_news()
@@ -561,15 +578,22 @@ class _Knowledge:
         limit = self._clear_limit(end) if once and bad and end < FOREVER else FOREVER
         if lines or limit > self.run.seconds:
             return
-        clear = [mail.at for mail in self.mails if mail.reason == "resolved" and mail.at >= end]
+        ends = [mail for mail in self.mails if mail.reason == "resolved" and mail.at >= end]
+        clear = [mail.at for mail in ends]
         if not clear:
             yield Miss("no [OK]", f"ended {end:.0f}")
         elif min(clear) > limit:
             yield Miss("[OK] late", f"ended {end:.0f}: {min(clear):.0f} in place of {limit:.0f}")
         elif len(self.run.injections) > 1:
             return  # one of two may have ended before
-        elif self._ends_soon(end) and min(clear) < end + SOON_SECONDS[0]:
+        elif self._ends_soon(end) and ends[0].at < self._end_of(ends[0]) + SOON_SECONDS[0]:
             yield Miss("[OK] early", f"ended {end:.0f}: {min(clear):.0f}")
+
+    def _end_of(self, clear: Mail) -> float:
+        """Return when that ended which the incident of an all-clear reported."""
+        reported = self.reported[clear.incident]
+        own = [f.until for f in self.faults if f"{f.kind}: {f.object}" in reported]
+        return max(own, default=0.0)
 
     def _ends_soon(self, end: float) -> bool:
         """Whether what was urgent ended last: its end is mailed after a minute."""
@@ -584,8 +608,10 @@ class _Knowledge:
             if before.stop <= known + wait and end < after.start:
                 known = after.start
         limit = known + wait + POLL_SECONDS * polled
-        for incident in self.reported:
-            mails = (mail for mail in self.mails if mail.incident == incident)
+        for reported in self.reported.values():
+            # Two threads that were joined have one interval.
+            joined = {name for name, texts in self.reported.items() if texts & reported}
+            mails = (mail for mail in self.mails if mail.incident in joined)
             times = [mail.at for mail in mails if mail.at < limit]
             interval = INTERVALS[min(len(times), len(INTERVALS) - 1)]
             limit = max(limit, max(times, default=0.0) + interval + 5.0)
@@ -618,7 +644,7 @@ class _Knowledge:
             good = [m for m in self.mails if m.incident == incident and m.reason in GOOD]
             for first, third in zip(good, good[RECOVERIES:], strict=False):
                 if third.at - first.at < HOUR_SECONDS:
-                    yield Miss("more good news an hour than two", _shown(third))
+                    yield Miss("more good news an hour than two", shown(third))
 
     def _false_end(self, mail: Mail) -> Iterator[Miss]:
         # What joins its incident only later is no matter of this end.
@@ -642,7 +668,7 @@ class _Knowledge:
             is_state = fact.kind is not Kind.FULL and fact.by is not By.LINE
             since = fact.at + LEAST_SECONDS.get(fact.kind, 0.0)
             if fact.object in mail.names and is_state and since + 2.0 < mail.at < fact.until:
-                yield Miss("[OK] of what is not well", f"{_shown(mail)}: {fact.kind}")
+                yield Miss("[OK] of what is not well", f"{shown(mail)}: {fact.kind}")
                 return
 
     def _reported_causes(
@@ -668,26 +694,5 @@ class _Knowledge:
         return Recurrences(self.run, self.mails, self.faults, self.spells, self.reported)
 
 
-def _once_joined(mails: Sequence[Mail]) -> list[Mail]:
-    """Return the mails since what their objects share is known: before each has its own."""
-    shared = mails[-1].name if mails else ""
-    since = min((mail.at for mail in mails if mail.name == shared), default=0.0)
-    return [mail for mail in mails if mail.at >= since]
-
-
 def _reason(mail: Mail, right: Iterable[str]) -> str:
-    return f"{_shown(mail)}; right: {', '.join(sorted(right)[:4])}"
-
-
-def _together(facts: Iterable[Fact], disks: Iterable[str]) -> list[str]:
-    """Return the disks that began to fail within a minute of each other."""
-    able = set(disks)
-    began: dict[str, float] = {}
-    for fact in facts:
-        if fact.object in able and fact.kind in SPREADS:
-            began[fact.object] = min(began.get(fact.object, math.inf), fact.at)
-    groups = [
-        [name for name, at in began.items() if first <= at <= first + TOGETHER_SECONDS]
-        for first in began.values()
-    ]
-    return max(groups, key=len, default=[])
+    return f"{shown(mail)}; right: {', '.join(sorted(right)[:4])}"

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from support.world.behaviour import Kind
-from support.world.mails import GOOD, Mail, Miss
+from support.world.mails import GOOD, HOUR_SECONDS, Mail, Miss, next_mail_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from support.world.injection import Injection, Run
     from support.world.mails import Visible
 
-HOUR_SECONDS = 3600.0
 REPORT_SECONDS = 300.0
 THIRD = 3
 LEAST_SECONDS = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
@@ -66,7 +65,8 @@ class Recurrences:
         if not any(mail.at >= earliest for mail in bad):
             yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
         else:
-            soon = times[THIRD - 1][1] + REPORT_SECONDS
+            interval_end = next_mail_at(mail.at for mail in own if mail.at < times[THIRD - 1][1])
+            soon = max(times[THIRD - 1][1] + REPORT_SECONDS, interval_end + REPORT_SECONDS)
             if not any(earliest <= mail.at <= soon for mail in bad):
                 yield Miss("recurrence: no mail at the third", f"{len(times)} times")
         quiet = times[-1][1] + 86_400.0
@@ -76,7 +76,13 @@ class Recurrences:
         known = self._known_spans(injection)
         yield from self._late_if_worse(injection, times, known, bad)
         yield from self._second(known, bad)
-        mailed = [mail for mail in own if mail.reason != "initial report"]
+        # That it was reset while iowarden did not run is not known to be this.
+        mailed = [
+            mail
+            for mail in own
+            if mail.reason != "initial report"
+            and (mail.reason in GOOD or fault in mail.content | mail.ended)
+        ]
         unnoticed = _UNNOTICED_SECONDS.get(self._kind_of(injection), 0.0)
         if len(mailed) > self._allowed(known, len(possible), mailed, unnoticed):
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
@@ -171,6 +177,8 @@ class Recurrences:
         spans: list[tuple[float, float]] = []
         for start, end in self._visible_spans(injection, 0.0):
             since, until = max(start, self.run.lives[0].start), end
+            if self._kind_of(injection) in _UNNOTICED_SECONDS:
+                since = max(since, self._noticed_since(injection, start))
             for before, after in pairwise(self.run.lives):
                 if before.stop <= end < after.start:
                     until = after.start
@@ -200,6 +208,18 @@ class Recurrences:
         starts = [start for start, _ in self.spells[fact.object, fact.kind.value]]
         times = [start for start in starts if fact.at <= start < fact.until]
         return min(times, default=fact.at + LEAST_SECONDS[fact.kind])
+
+    def _noticed_since(self, injection: Injection, start: float) -> float:
+        """Return since when it is known of an occurrence, of whose beginning nothing shows later.
+
+        After a restart it counts anew.
+        """
+        first = next(
+            fact
+            for fact in self.faults
+            if (fact.object, fact.at) == (injection.object, start) and fact.kind in LEAST_SECONDS
+        )
+        return self._noticed(first) - _UNNOTICED_SECONDS[first.kind]
 
     def _is_uncertain(self, injection: Injection) -> bool:
         """Whether a break is just as long as one that makes two occurrences."""
