@@ -54,6 +54,11 @@ GIVEN_UP_SECONDS = 600.0
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
+WRITTEN_BACK_SECONDS = 35.0
+"""So late the kernel notices that a write could not be done: what is dirty expires after 30 s, and
+every 5 s what has expired is written. Source: kernel, mm/page-writeback.c, dirty_expire_interval,
+dirty_writeback_interval.
+"""
 FIRST_READ_SECONDS = 5.0
 """What iowarden finds within that time after its start may have begun before it."""
 Key = tuple["Labels", str]
@@ -80,7 +85,7 @@ EXPLAINS: Mapping[Fault, frozenset[Fault]] = MappingProxyType(
         ),
         **dict.fromkeys((Fault.DEGRADED, Fault.EXHAUSTED), frozenset((Fault.SLOW, Fault.LOST))),
         Fault.FULL: _BROKEN | {Fault.SUSPENDED},
-        Fault.RESETS: frozenset((Fault.HANGS,)),  # of an adapter, see `explains`
+        Fault.RESETS: frozenset((Fault.HANGS, Fault.STALL)),  # of an adapter, see `explains`
     }
 )
 """By kind what it brings about in what is stacked on its object. Nothing else explains anything."""
@@ -94,7 +99,8 @@ class Fact:
 
     Fields: `subject` '' is the host; it began between `earliest` and `began`, as far as polls
     show; `event`: it is a moment, and not a state; `silent`: no mail is due for it; `over`: its
-    condition is false, while its alert still fires; `last` is the time of the last event.
+    condition is false, while its alert still fires, since `ended`; `last` is the time of the last
+    event.
     """
 
     key: Key
@@ -110,14 +116,20 @@ class Fact:
     silent: bool = False
     over: bool = False
     last: float = -math.inf
+    ended: float = -math.inf
 
     def after(self, other: Fact) -> float:
         """Return the least time by which it began after another one; 0: perhaps together."""
         return max(self.earliest - other.began, 0.0)
 
     def before(self, other: Fact) -> bool:
-        """Whether it ended so long before another one began that it did not bring that about."""
-        return max(self.began, self.last) < other.earliest - BEFORE_SECONDS
+        """Whether it was so long before another one began that it did not bring that about.
+
+        A write that could not be done while it lasted is noticed after its end.
+        """
+        noticed = self.ended if self.what.fault in STOPS and not other.what.symptom else -math.inf
+        is_old = max(self.began, self.last) < other.earliest - BEFORE_SECONDS
+        return is_old and noticed < other.earliest - WRITTEN_BACK_SECONDS
 
     @property
     def is_cause(self) -> bool:
@@ -226,6 +238,7 @@ def fact(
         silent,
         alert.absent_seconds is not None,
         alert.last_seconds if alert.last_seconds is not None else began,
+        -math.inf if alert.absent_seconds is None else alert.absent_seconds,
     )
     depends = what.lasts or what.fault is Fault.GONE  # on the time, or on when it was last seen
     return found if depends and not alert.count else alert.remember("known_fact", found)
@@ -247,6 +260,7 @@ def ended_fact(member: IncidentMember, incident: Incident) -> Fact:
         member.since_seconds,
         silent=member.silenced,
         over=not member.awaits_line,
+        ended=member.over_seconds or -math.inf,
     )
 
 
@@ -383,7 +397,9 @@ class _Causes:
     def __init__(self, facts: Sequence[Fact], graph: StorageGraph) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
         affected = {each.subject for each in facts}
-        self._holding = [each for each in causes if each.what.blocks_programs or each.is_harm]
+        self._holding = [
+            each for each in causes if each.what.blocks_programs or each.is_harm or each.is_reset
+        ]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
         for subject in affected:
@@ -439,7 +455,9 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
-        return a.what.blocks_programs and b.what.symptom and not pressure
+        # All disks of an adapter that is reset wait: for seconds before, and until it is done.
+        resets = a.is_reset and abs(a.began - b.began) <= AFTER_SECONDS
+        return (a.what.blocks_programs or resets) and b.what.symptom and not pressure
     if a.is_reset:
         own = f"{ADAPTER}{b.adapter}" == a.subject or graph.carries(a.subject, b.subject)
         return own and b.layer is Layer.DISK and a.began - b.began < TIMED_OUT_SECONDS

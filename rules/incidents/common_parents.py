@@ -89,14 +89,12 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         mine = by_parent[parent]
         is_reset = parent in reset
         suspects = mine if is_reset else _without_shelves(mine, parent, causes.values(), graph)
-        disks = _first_of_each(suspects)
-        groups = [*_together(disks, 2 if is_reset else _count(parent, graph))]
-        # Who waits for one that is reset: not a disk that is away, for a reason of its own.
-        waiting = [each for each in disks if each.what.fault not in GONE_OR_FAILED]
-        for group in groups or [waiting]:
+        count = 2 if is_reset else _count(parent, graph)
+        groups = [*_together(_first_of_each(suspects), count)] or [*_left_together(suspects, count)]
+        for disks in groups or [_waiting(_first_of_each(suspects))]:
             # The host waits for a disk of another shelf as well.
-            adapter = f"{ADAPTER}{group[0].adapter}" if group else parent
-            blamed = _reset_alone(group, by_parent.get(adapter, mine))
+            adapter = f"{ADAPTER}{disks[0].adapter}" if disks else parent
+            group, blamed = _blamed(disks, by_parent.get(adapter, mine))
             subjects = frozenset(each.subject for each in (*group, *blamed))
             if not (groups or blamed) or any(subjects <= others for others in causes):
                 continue
@@ -116,6 +114,37 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
             if cause.subject == FABRIC_KEY:
                 found |= dict.fromkeys(_lost_sessions(group, every, graph), cause)
     return found, [cause for cause in causes.values() if cause.subject.startswith(ADAPTER)]
+
+
+def _left_together(facts: Iterable[Fact], count: int) -> Iterator[list[Fact]]:
+    """Yield the disks that disappeared together: one may have failed for a while before.
+
+    That it failed was its own fault; that it is gone as the others are is that of what they share.
+    """
+    left = [each for each in facts if each.what.fault is Fault.GONE and not each.event]
+    yield from _together(_first_of_each(left), count)
+
+
+def _waiting(disks: Iterable[Fact]) -> list[Fact]:
+    """Return the disks that may wait for one that is reset: they hang, and show nothing else.
+
+    One that is away, or that logs errors, has a reason of its own.
+    """
+    return [each for each in disks if each.what.fault is Fault.HANGS and not each.event]
+
+
+def _blamed(group: list[Fact], facts: Sequence[Fact]) -> tuple[list[Fact], list[Fact]]:
+    """Return disks that fail together, and the faults of the one that the others wait for.
+
+    A disk that failed, or had errors, just before does not wait, and is not waited for: without it.
+    """
+    if blamed := _reset_alone(group, facts):
+        return group, blamed
+    waiting = _waiting(group)
+    lost = [each for each in group if each.what.fault in GONE_OR_FAILED]
+    if len(lost) < TOGETHER_DISKS and (blamed := _reset_alone(waiting, facts)):
+        return waiting, blamed
+    return group, []
 
 
 def _cause_of(

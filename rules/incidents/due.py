@@ -338,15 +338,27 @@ def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Rea
 def unrepaired(incident: Incident) -> Iterator[FaultRecord]:
     """Yield the faults that do not end by themselves: lost data, what failed.
 
-    Of a disk that failed, and then was missing, its state shows the end of both.
+    Of a disk that failed, and then was missing, its state shows the end of both. Whether an adapter
+    whose firmware stopped works again its disks show: if none was affected, nothing does.
     """
     observed = [m for m in incident.members if not m.count]
+    is_shown = any(not m.what.symptom for m in observed)
     states = {m.fact for m in observed}
     states |= {(m.subject, Fault.FAILED, "") for m in observed if m.what.fault is Fault.GONE}
-    logged = {m.fact for m in incident.members if fault_records.stays(m)}
+    logged = {
+        m.fact
+        for m in incident.members
+        if fault_records.stays(m) or (not is_shown and _is_failed_adapter(m))
+    }
     for record in incident.faults:
         if record.fact in logged - states and record.reported is not None:
             yield record
+
+
+def _is_failed_adapter(member: IncidentMember) -> bool:
+    """Whether a line reported that an adapter failed, and none that it works again."""
+    is_line = bool(member.count) and member.absent_seconds is None
+    return is_line and (member.what.fault, member.layer) == (Fault.FAILED, Layer.ADAPTER)
 
 
 def _logged(incident: Incident) -> Iterator[IncidentMember]:
@@ -437,7 +449,8 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             continue
         is_symptom = member.what.symptom and member.fact[2] != HARMED
         is_counter = member.what.of_file_system and not member.count
-        if (is_symptom or is_counter) and _is_explained(member, causes, began, now):
+        news = _without_history(member, incident) if is_symptom else member
+        if (is_symptom or is_counter) and _is_explained(news, causes, began, now):
             continue
         # The kernel's line about a task that is blocked for 120 s: that is mailed as harm.
         if member.what.fault is Fault.HUNG and member.severity <= _severity_of_freeze(incident):
@@ -445,6 +458,14 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
         if member.fact[2] == HARMED and member.severity <= _severity_with_tasks(incident):
             continue
         yield member
+
+
+def _without_history(member: IncidentMember, incident: Incident) -> IncidentMember:
+    """Return a symptom since its last line, if those of before the start have been reported."""
+    reports = (each.reported for each in incident.faults if each.fact == member.fact)
+    is_history = any(report is not None and report.is_history for report in reports)
+    last = member.last_seconds if is_history else None
+    return member if last is None else replace(member, since_seconds=last)
 
 
 def _is_explained(

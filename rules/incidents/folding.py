@@ -121,13 +121,20 @@ def ended_causes(
         and (
             member.awaits_line
             or (
-                now - member.since_seconds <= causes.BEFORE_SECONDS
+                _is_recent(member, now)
                 and not member.count
                 and member.state is not AlertState.UNKNOWN
                 and member.what.fault in causes.STOPS
             )
         )
     }
+
+
+def _is_recent(member: IncidentMember, now: float) -> bool:
+    """Whether what ended may explain what begins: it began lately, or ended just now."""
+    ended = member.over_seconds or member.since_seconds
+    began_lately = now - member.since_seconds <= causes.BEFORE_SECONDS
+    return began_lately or now - ended <= causes.WRITTEN_BACK_SECONDS
 
 
 def without_settled(there: OpenMembers, facts: Iterable[Fact]) -> Iterator[Fact]:
@@ -166,6 +173,8 @@ class Targets:
         self._parents = [home for home in homes if layer_of(home) is Layer.ADAPTER]
         self._there = there
         self._identities: dict[tuple[str, str], Identity] = {}
+        self._places: dict[Key, Identity] = {}
+        """The incidents of alerts and causes, until one is merged or gives up alerts."""
         self._subjects = {
             m.subject: home
             for _, (home, m) in there.items()
@@ -196,6 +205,12 @@ class Targets:
         return {key: self._place(self._facts[key]) for key in alerts}
 
     def _place(self, fact: Fact) -> Identity:
+        place = self._places.get(fact.key)
+        if place is None:
+            place = self._places[fact.key] = self._placed(fact)
+        return place
+
+    def _placed(self, fact: Fact) -> Identity:
         home = self._home.get(fact.key) or self._ended.get(fact.key)
         cause = self._explained.get(fact.key)
         if home is None and cause is not None:
@@ -306,6 +321,7 @@ class Targets:
     def _join(self, home: str, target: Identity) -> None:
         """Merge an open incident into another one."""
         self.folded.append(_fold(self._incidents, home, target))
+        self._places.clear()
         self._home |= {k: target.key for k, own in self._home.items() if own == home}
         self._ended |= {k: target.key for k, own in self._ended.items() if own == home}
         self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
@@ -320,7 +336,9 @@ class Targets:
         if not moves:
             return ""
         incident = self._incidents[home]
-        if len(moves) == len(mine) and incident.firing:
+        is_whole = len(moves) == len(mine) and incident.firing
+        waits = is_whole and self._only_host_waits(moves, incident)
+        if is_whole and not waits:
             target = self._place(min(moves.values(), key=lambda cause: cause.order))
             self._join(home, target)
             return target.key
@@ -328,7 +346,8 @@ class Targets:
         gone = {
             key
             for key in moves
-            if self._there[key][1].fact not in reported
+            if waits
+            or self._there[key][1].fact not in reported
             or (self._facts[key].subject != home and self._left_with_others(self._facts[key]))
         }
         members = tuple(m for m in incident.members if m.key not in gone)
@@ -336,7 +355,31 @@ class Targets:
         faults = tuple(each for each in incident.faults if each.fact in facts)
         self._incidents[home] = replace(incident, members=members, faults=faults)
         self._home = {k: own for k, own in self._home.items() if k not in gone}
+        self._places.clear()
+        if title := self._mailed_title(home):
+            self._join(home, title)
         return ""
+
+    def _mailed_title(self, home: str) -> Identity | None:
+        """Return the title that an incident was mailed with, if its new object left it before that.
+
+        A second disk of an array was the title of both, until it turned out to be of its shelf.
+        """
+        incident = self._incidents[home]
+        active = [member for member in incident.members if member.cleared_seconds is None]
+        if not incident.is_renamed or any(member.subject == home for member in active):
+            return None
+        mailed = incident.last_mail.object if incident.last_mail else ""
+        facts = (self._facts[member.key] for member in active if member.key in self._facts)
+        return next((fact.identity for fact in facts if fact.object == mailed), None)
+
+    def _only_host_waits(self, moves: Iterable[Key], incident: Incident) -> bool:
+        """Whether only what the whole host shows goes on, after the fault of an incident is over.
+
+        Its programs wait for something else now: that is no deeper title of what is over.
+        """
+        has_fault = any(not member.what.symptom for member in incident.members)
+        return has_fault and all(not self._facts[key].subject for key in moves)
 
 
 def _ended_paths(

@@ -234,6 +234,57 @@ def test_hung_tasks_are_of_the_device_that_is_still_suspended() -> None:
     assert is_right(57212, "firmware, suspended")
 
 
+@pytest.mark.parametrize(
+    ("seed", "injected"), [(62240, "offlined, offlined"), (693, "errors, hang")]
+)
+def test_a_disk_with_a_fault_of_its_own_does_not_make_the_next_hang_that_of_its_shelf(
+    seed: int, injected: str
+) -> None:
+    """Its neighbours wait for the second disk, which is reset: the first one does not wait."""
+    assert is_right(seed, injected)
+
+
+@pytest.mark.parametrize(
+    ("seed", "injected"), [(64614, "offlined, leaves"), (71836, "offlined, power lost")]
+)
+def test_the_third_disk_that_disappears_names_the_shelf_though_one_had_failed(
+    seed: int, injected: str
+) -> None:
+    """The first of the three was offline for minutes: that it is gone is not its own fault."""
+    assert is_right(seed, injected)
+
+
+def test_a_file_system_that_fails_as_its_map_has_paths_again_is_of_the_lost_session() -> None:
+    """The map had none for thirteen minutes; what was not written is noticed just after that."""
+    assert is_right(66013, "session lost, lost")
+
+
+def test_a_title_that_no_mail_had_is_taken_back_when_its_disk_left_with_its_shelf() -> None:
+    """The file system on two disks that are gone: the second is of the shelf that is away."""
+    assert is_right(63251, "gone, power lost")
+
+
+@pytest.mark.parametrize(("seed", "injected"), [(64904, "lost, suspended"), (68480, "hang, lost")])
+def test_what_is_over_is_not_joined_to_what_programs_wait_for_now(seed: int, injected: str) -> None:
+    """Only the stall of the host goes on, or its hung tasks: because of the lost fabric."""
+    assert is_right(seed, injected)
+
+
+def test_a_stall_while_an_adapter_is_reset_is_no_incident_of_its_own() -> None:
+    """No disk of it hangs that is seen: its shelf is away."""
+    assert is_right(67929, "power lost, firmware")
+
+
+def test_an_adapter_that_failed_is_not_ok_because_programs_no_longer_wait() -> None:
+    """All of its disks had left before: nothing shows whether it works again."""
+    assert is_right(72369, "leaves, firmware")
+
+
+def test_hung_tasks_of_before_the_start_do_not_make_those_of_now_news() -> None:
+    """The log had them from earlier times that the volume was suspended."""
+    assert is_right(70879, "suspended")
+
+
 def test_a_mail_about_what_is_over_is_titled_with_the_cause() -> None:
     """After the restart only the line about hung tasks is recent: a symptom of the lost fabric."""
     assert is_right(41854, "lost")
