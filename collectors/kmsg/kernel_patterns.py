@@ -467,7 +467,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (
             (
                 r"device-mapper: (?:thin|space map \w+): (?P<place>\d+:\d+)?.*"
-                r"(?:out-of-data-space|no free|read-only mode|unable to allocate)"
+                r"(?:out-of-data-space|[Nn]o free|read-only mode|unable to allocate)"
             ),
             "dm_pool_full",
         ),
