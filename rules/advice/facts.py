@@ -387,14 +387,17 @@ class Facts:
     # arrays
 
     def paths(self, of_map: Device) -> PathCounts:
-        """Return how many paths of a map are known to work, and how many not to."""
+        """Return how many paths of a map are known to work, and how many not to.
+
+        Where device-mapper or NVMe shows that a path works, it does: the paths of a LUN have one
+        serial number, so that a fault of one is found at all of them.
+        """
         good = [n for n in of_map.slaves if n not in self.of.in_trouble]
         states = self.of.paths.get(of_map.name, {})
         every = max(sum(states.values()), len(of_map.slaves))
-        failed = max(
-            every - len(good), sum(states.get(each, 0) for each in ("lost", "failed", "waiting"))
-        )
-        working = min(states.get("working", 0), every - failed)
+        working = states.get("working", 0)
+        broken = sum(states.get(each, 0) for each in ("lost", "failed", "waiting"))
+        failed = max(min(every - len(good), every - working), broken)
         return PathCounts(
             every, working, failed, tuple(good if every - failed == len(good) else ())
         )

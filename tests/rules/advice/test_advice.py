@@ -166,6 +166,16 @@ def test_paths_work_only_if_something_shows_it(counts: dict[str, int], expected:
     assert (" work;" in text or " works;" in text) is False
 
 
+def test_a_path_that_device_mapper_uses_works_though_the_lun_has_faults_at_both() -> None:
+    """Both paths have the LUN's serial number, so that both are in trouble when one is lost."""
+    paths = {"dm-0": {"working": 1, "failed": 1}}
+    troubled = everything(troubled=("sdk", "sdl"))
+    text = said("{paths}", Facts(replace(troubled.of, paths=paths)), device="dm-0")
+    assert text.startswith(
+        "1 of 2 paths of mpatha works, and 1 of 2 paths of mpatha is lost or has faults;"
+    )
+
+
 def test_a_degraded_array_names_each_member_by_its_disk() -> None:
     """Serial numbers are on labels; a faulty member is taken back by its own name."""
     well, faulty = ARRAYS["md0"].members
