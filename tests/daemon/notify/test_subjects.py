@@ -205,6 +205,12 @@ def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
         ),
         (
             Reason.ESCALATED,
+            "sde (ACME VIRTUAL-DISK, serial right)",
+            "gone and vg-data: 1 of 2 devices failed (leg 1: D); no redundancy left (dm-18)",
+            "[WARNING] db1.example.com: sde: gone and vg-data: 1 of 2 devices failed",
+        ),
+        (
+            Reason.ESCALATED,
             "3 of 8 members of md0 (sda ACME HDD S1; sdb ACME HDD S2; sdc ACME HDD S3)",
             "gone and md0 stopped",
             "[WARNING] db1: 3 of 8 members of md0: ESCALATED: gone and md0 stopped",
