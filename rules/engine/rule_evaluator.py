@@ -81,6 +81,11 @@ RULE_FAMILIES = (
 )
 
 
+OVER_WHEN_REMOVED = "over_when_removed"
+"""Annotation of alerts that end with their device: 'true'. A snapshot that is lost or full is
+repaired by its removal, which is always a command; an array that is gone may be stopped or lost."""
+
+
 class RuleEvaluator:
     """The loaded rules and their alerts."""
 
@@ -209,6 +214,8 @@ class RuleEvaluator:
                 # An alert whose severity was lowered would not be notified if it fired.
                 own = rule.severity
                 known = known or own is None or life.severity(own) >= before
+                if _ends_with_device(rule.rule) and self.visibility.unlisted(rule, labels):
+                    continue
                 if self.visibility.silent(rule):
                     return False
                 if self.visibility.out_of_sight(rule, labels) is not None:
@@ -343,6 +350,26 @@ class RuleEvaluator:
         self._hub.feed("ALERTS", life.series(self.alerts()), now)
 
     def _evaluate(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
+        return [*self._end_removed(loaded, now), *self._evaluate_listed(loaded, now)]
+
+    def _end_removed(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
+        """End the alerts that are over with their device, whether its source has data or not."""
+        if isinstance(loaded.rule, RecordingRule) or not _ends_with_device(loaded.rule):
+            return []
+        removed = {
+            key: alert
+            for key, alert in loaded.alerts.items()
+            if alert.active and self.visibility.unlisted(loaded, alert.labels)
+        }
+        if not removed:
+            return []
+        at_once = replace(loaded.rule, keep_firing_for_seconds=0.0)
+        stepped, changes = life.next_alerts(at_once, removed, {}, now)
+        others = {key: alert for key, alert in loaded.alerts.items() if key not in removed}
+        loaded.alerts = {**others, **stepped}
+        return changes
+
+    def _evaluate_listed(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
         rule = loaded.rule
         silent = self.visibility.silent(loaded)
         # Without an alert to protect, unknown data are simply absent.
@@ -614,6 +641,11 @@ class RuleEvaluator:
                 for name, _ in failures
             ),
         ]
+
+
+def _ends_with_device(rule: Rule) -> bool:
+    """Whether alerts of a rule are over when the kernel no longer lists their device."""
+    return any(name == OVER_WHEN_REMOVED and one.text == "true" for name, one in rule.annotations)
 
 
 def _is_about(labels: Labels, alert_labels: Mapping[str, str]) -> bool:

@@ -204,12 +204,12 @@ class Visibility:
 
         '': it was not polled yet.
         """
-        unlisted = self._unlisted(rule, labels)
+        unlisted = self.unlisted(rule, labels)
         if unlisted:
             return unlisted
         return next((reason for _, reason in self._unreadable_parts(rule, labels)), None)
 
-    def _unlisted(self, rule: LoadedRule, labels: Labels) -> str:
+    def unlisted(self, rule: LoadedRule, labels: Labels) -> str:
         """Return that the kernel no longer lists what these labels are about, else ''."""
         own, sources = dict(labels), self._sources[rule]
         for status in self._all.values():
@@ -246,7 +246,7 @@ class Visibility:
 
         None of them where it is not listed any longer, or its rule lacks history.
         """
-        if self._unlisted(rule, alert.labels) or self._unseen(rule, alert, now)[1]:
+        if self.unlisted(rule, alert.labels) or self._unseen(rule, alert, now)[1]:
             return frozenset()
         return frozenset(name for name, _ in self._unreadable_parts(rule, alert.labels))
 

@@ -174,3 +174,30 @@ def test_a_snapshot_that_runs_full_is_one_incident_with_the_kernels_line(tmp_pat
         (mail,) = program.wait(300)
     assert mail["Subject"].startswith("[WARNING]")
     assert "vg-snap" in text(mail)
+
+
+def test_a_lost_snapshot_that_is_removed_is_over(tmp_path: Path) -> None:
+    """Its removal is the repair; a pool that is gone may be repaired or only switched off."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "mpt3sas")
+    machine.disk("sda", "0:0:0:0", vendor="SEAGATE")
+    for number, name, target, words in (
+        (1, "vg-snap", "snapshot", "Invalid"),
+        (2, POOL, "thin-pool", HEALTHY.replace("rw", "ro")),
+    ):
+        machine.volume(f"dm-{number}", name, f"LVM-{number}", "sda1")
+        machine.change(status(target, name, words))
+    types = {"targets": {"vg-snap": ["snapshot"], POOL: ["thin-pool"]}, "queueing": {}}
+    machine.change({**targets(POOL, "thin-pool"), "/.probe/dm_targets": json.dumps(types)})
+    with watched(tmp_path, machine) as program:
+        assert {mail["Subject"].partition("]")[0] for mail in program.wait(130)} == {
+            "[WARNING",
+            "[CRITICAL",
+        }
+        machine.loses("dm-1", "dm-2")
+        machine.change({"/.probe/dm_targets": json.dumps({"targets": {}, "queueing": {}})})
+        mails = [*program.wait(600), *program.wait(1500)]
+    states = {mail["Subject"].partition("]")[0]: text(mail) for mail in mails}
+    assert "snapshot vg-snap is lost" in states["[OK"]
+    assert "DATA UNAVAILABLE" in states["[CRITICAL"]
+    assert len(mails) == 2
