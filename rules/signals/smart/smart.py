@@ -59,6 +59,8 @@ _BASELINE_ATTRIBUTES = frozenset(
     {"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"}
 )
 _REALLOCATED = frozenset({"5"})
+_MANY_BLOCKS = 1000
+"""Reallocations from which a solid-state drive is judged as a disk: it retires fewer by wear."""
 _USAGE = frozenset(
     {"warning_temperature_minutes", "critical_temperature_minutes", "unsafe_shutdowns"}
 )
@@ -111,7 +113,9 @@ COUNT_FAMILIES = (
         " reallocated.",
     ),
     Family(
-        "iowarden_smart_solid_state", "gauge", "1 for a solid-state disk with reallocated sectors."
+        "iowarden_smart_solid_state",
+        "gauge",
+        f"1 for a solid-state disk with reallocated sectors, less than {_MANY_BLOCKS} of them.",
     ),
 )
 VALUE_FAMILIES = (
@@ -415,7 +419,8 @@ class _Evaluation:
                 continue
             self._until = min(self._until, counted.until(self._now))
             yield from self._count_samples(key, name, labels, counted)
-            solid_state = solid_state or (name in _REALLOCATED and not smart_health.spins(drive))
+            is_worn = name in _REALLOCATED and value < _MANY_BLOCKS
+            solid_state = solid_state or (is_worn and not smart_health.spins(drive))
         if solid_state:
             yield "iowarden_smart_solid_state", (("disk", key),), 1.0
 

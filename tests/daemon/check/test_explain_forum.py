@@ -164,3 +164,25 @@ def test_the_members_of_an_array_are_read_without_their_indentation() -> None:
     found = {(each.alert, each.object) for each in read(DETAIL).alerts}
     assert ("MdMemberFaulty", "sdb1") in found
     assert {(each.alert, each.object) for each in read(stripped).alerts} == found
+
+
+@pytest.mark.parametrize(("count", "severity"), [(3, "notice"), (999, "notice"), (1000, "warning")])
+def test_a_thousand_reallocations_are_no_wear_of_a_solid_state_drive(
+    count: int, severity: str
+) -> None:
+    """Those of a few worn blocks are told as a notice."""
+    explained = read(f"""\
+smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)
+=== START OF INFORMATION SECTION ===
+Device Model:     ACME SSD1
+Serial Number:    S1
+Rotation Rate:    Solid State Device
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: PASSED
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  5 Reallocated_Sector_Ct   0x0032   100   100   010    Old_age   Always       -       {count}
+
+SMART Error Log Version: 1
+No Errors Logged
+""")
+    assert [each.severity for each in explained.alerts] == [severity]
