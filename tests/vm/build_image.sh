@@ -40,7 +40,7 @@ fi
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
 packages=$packages,busybox-static,initramfs-tools,linux-image-amd64
 packages=$packages,btrfs-progs,curl,e2fsprogs,lvm2,make,mdadm,nfs-kernel-server,open-iscsi
-packages=$packages,python3,smartmontools,xfsprogs
+packages=$packages,multipath-tools,python3,smartmontools,thin-provisioning-tools,xfsprogs
 
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
 upgraded="coreutils e2fsprogs libpython$python-stdlib perl-base"
@@ -140,6 +140,10 @@ printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest INIT=$here/guest_init COMP
         systemd-user-sessions.service systemd-random-seed.service blk-availability.service \
         lvm2-monitor.service modprobe@configfs.service modprobe@drm.service \
         modprobe@efi_pstore.service' \
+    --customize-hook='chroot "$1" systemctl --quiet disable multipathd.service multipathd.socket &&
+        for rules in 55-scsi-sg3_id 58-scsi-sg3_symlink 60-multipath; do
+            ln -s /dev/null "$1/etc/udev/rules.d/$rules.rules"
+        done && ln -s /dev/null "$1/etc/modules-load.d/multipath.conf"' \
     --customize-hook='sh -c "$WHEELS" "$1"' \
     --customize-hook='mkdir "$1/var/cache/packages" && cd "$1/var/cache/packages" &&
         APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq download $UPGRADED' \
