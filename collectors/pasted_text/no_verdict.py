@@ -42,7 +42,7 @@ _ENCLOSURE = (
     " of a drive itself: smartctl -x /dev/DISK"
 )
 _LIGHTS = (
-    "shows which lights of the bays are on, and not why: a light may be one that somebody set; of"
+    "shows which lights of the bays are on, and not why: a light may be one that was set by hand; of"
     " the drive: smartctl -x /dev/DISK; of its array: cat /proc/mdstat"
 )
 _PATH_COUNTS = "shows counts or names, not which paths work; see: multipath -ll"

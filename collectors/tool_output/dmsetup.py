@@ -228,7 +228,7 @@ def _unknown(name: str, words: Sequence[str]) -> str:
             f" sound, is not in it; why it is not, or so it becomes: lvchange -ay {name}"
         )
     if "X" in (attributes[4], attributes[8]):
-        return f"lvs: LVM itself does not know the state of {name} (X)"
+        return f"lvs: the state of {name} is unknown to LVM itself (X)"
     return ""
 
 

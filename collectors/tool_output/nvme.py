@@ -291,7 +291,7 @@ _USELESS = frozenset({"inaccessible", "persistent-loss", "change"})
 """States of a path over which no I/O goes at the moment, of a connection that is live."""
 _PATHS_ADVICE = (
     "See why: journalctl -k | grep nvme; the network or fabric to its address, and the storage"
-    " system's controller. The kernel reconnects by itself until ctrl_loss_tmo is over; after that:"
+    " system's controller. The kernel reconnects by itself until ctrl_loss_tmo expires; after that:"
     " nvme connect-all"
 )
 _NO_PATHS = "nvme list-subsys: its JSON is cut, or has no path; use the text form"
