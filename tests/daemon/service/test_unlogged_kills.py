@@ -72,7 +72,7 @@ class Host:
         self.wait(30)
 
     def boot(self, boot_id: str) -> None:
-        """Begin all counters anew, and the log."""
+        """Begin all counters at 0 again, and the log."""
         self.total = 0
         self.groups = {"/system.slice": [0, 0], ETL: [0, 0], WEB: [0, 0]}
         self.memory = self.memory.another()
