@@ -47,27 +47,27 @@ def one_line_entries(text: str) -> str:
 def _objects(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines with each object that has a message in its first line."""
     begin: int | None = None
-    kept = list(lines)
+    rows = list(lines)
     for at, line in enumerate(lines):
         if _OPEN.fullmatch(line):
             if begin is not None:
-                _take(kept, lines, begin, at)
+                _take(rows, lines, begin, at)
             begin = at
         elif begin is not None and _CLOSED.fullmatch(line):
-            _take(kept, lines, begin, at + 1)
+            _take(rows, lines, begin, at + 1)
             begin = None
     if begin is not None:
-        _take(kept, lines, begin, len(lines))
-    return iter("" if _AROUND.fullmatch(line) else line for line in kept)
+        _take(rows, lines, begin, len(lines))
+    return iter("" if _AROUND.fullmatch(line) else line for line in rows)
 
 
-def _take(kept: list[str], lines: Sequence[str], begin: int, end: int) -> None:
+def _take(rows: list[str], lines: Sequence[str], begin: int, end: int) -> None:
     """Put the object in these lines into the first of them."""
     block = lines[begin:end]
     if any(_MESSAGE.match(line) for line in block):
-        kept[begin:end] = [_entry("".join(block)), *[""] * (end - begin - 1)]
+        rows[begin:end] = [_entry("".join(block)), *[""] * (end - begin - 1)]
     elif '"dmesg"' in "".join(block):
-        kept[begin:end] = [""] * (end - begin)
+        rows[begin:end] = [""] * (end - begin)
 
 
 def _entry(block: str) -> str:
@@ -89,13 +89,13 @@ def _entry(block: str) -> str:
 def _fields(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines with each entry of 'KEY=value' lines as JSON in its first one."""
     entry: dict[str, str] | None = None
-    kept = list(lines)
+    rows = list(lines)
     begin = 0
     for at, line in enumerate([*lines, "__CURSOR=s=0;"]):
         if _VERBOSE.fullmatch(line) or _EXPORT.fullmatch(line):
             if entry is not None:
-                kept[begin:at] = [json.dumps(entry), *[""] * (at - begin - 1)]
+                rows[begin:at] = [json.dumps(entry), *[""] * (at - begin - 1)]
             entry, begin = {}, at
         elif entry is not None and (field := _FIELD.fullmatch(line)):
             entry.setdefault(field["name"], field["value"].rstrip())
-    return iter(kept)
+    return iter(rows)

@@ -42,8 +42,8 @@ _ENCLOSURE = (
     " of a drive itself: smartctl -x /dev/DISK"
 )
 _LIGHTS = (
-    "shows which lights of the bays are on, and not why: a light may be one that was set by hand; of"
-    " the drive: smartctl -x /dev/DISK; of its array: cat /proc/mdstat"
+    "shows which lights of the bays are on, and not why: one may have been set by hand; of the"
+    " drive: smartctl -x /dev/DISK; of its array: cat /proc/mdstat"
 )
 _PATH_COUNTS = "shows counts or names, not which paths work; see: multipath -ll"
 _VENDOR = "is not read; what the drives report themselves: smartctl -x /dev/DISK"
@@ -153,7 +153,7 @@ _REFUSED = lazy_pattern(
     r"|mdadm: .{0,100}(?:does not appear to be an md device|No md superblock detected|is not an md"
     r"|not enough to start|cannot open).*|Invaild Data Returned\.?"
 )
-"""What a program prints that could not do what it was asked."""
+"""What a program prints that failed."""
 _NO_ENTRIES = lazy_pattern(r"-- No entries --[ \t]*$")
 _EMPTY_JOURNAL = (
     "'journalctl' printed no entry: nothing of that kind was logged in that time, or this user may"

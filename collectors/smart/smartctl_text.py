@@ -196,7 +196,7 @@ class _TextReport:
 
 
 def is_self_test(line: str) -> bool:
-    """Whether a line is a row of a self-test log; marks of a quotation may stand before it."""
+    """Whether a line is a row of a self-test log; marks of a quotation may precede it."""
     return _self_test(line) is not None
 
 

@@ -353,7 +353,7 @@ class RuleEvaluator:
         return [*self._end_removed(loaded, now), *self._evaluate_listed(loaded, now)]
 
     def _end_removed(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
-        """End the alerts that are over with their device, whether its source has data or not."""
+        """End the alerts that end with their device, whether its collector has data or not."""
         if isinstance(loaded.rule, RecordingRule) or not _ends_with_device(loaded.rule):
             return []
         removed = {

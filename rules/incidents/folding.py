@@ -374,9 +374,9 @@ class Targets:
         return next((fact.identity for fact in facts if fact.object == mailed), None)
 
     def _only_host_waits(self, moves: Iterable[Key], incident: Incident) -> bool:
-        """Whether only what the whole host shows goes on, after the fault of an incident is over.
+        """Whether only what the whole host shows goes on, after the fault of an incident has ended.
 
-        Its programs wait for something else now: that is no deeper title of what is over.
+        Its programs wait for something else now: that is no deeper title of what has ended.
         """
         has_fault = any(not member.what.symptom for member in incident.members)
         return has_fault and all(not self._facts[key].subject for key in moves)
