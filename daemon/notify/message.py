@@ -207,8 +207,8 @@ def _shortened(summary: str, room: int) -> tuple[str, bool]:
 def _is_clause(head: str, after: str) -> bool:
     """Whether the beginning of a summary reports something, not only where: 'hp slot 0: ...'."""
     # 'gone and vg-data: 1 of 2 devices failed': the colon is behind the name of the second object.
-    last = head.removeprefix("was: ").rpartition(" and ")[2] if after == ":" else head
-    words = last.removeprefix("was: ").count(" ") + 1
+    clause = (after == ":" and head.partition(" and ")[2]) or head.removeprefix("was: ")
+    words = clause.count(" ") + 1
     least = 3 if after == ":" else 2
     numbered = head[-1:].isdigit() and _NAMED.fullmatch(f"{head}: ")
     return words >= least and not (after == ":" and numbered)
