@@ -389,15 +389,15 @@ class Facts:
     def paths(self, of_map: Device) -> PathCounts:
         """Return how many paths of a map are known to work, and how many not to.
 
-        Where device-mapper or NVMe shows that a path works, it does: the paths of a LUN have one
-        serial number, so that a fault of one is found at all of them.
+        Where device-mapper or NVMe shows which have failed, the others work: the paths of a LUN
+        have one serial number, so that a fault of one is found at all of them.
         """
         good = [n for n in of_map.slaves if n not in self.of.in_trouble]
         states = self.of.paths.get(of_map.name, {})
         every = max(sum(states.values()), len(of_map.slaves))
-        working = states.get("working", 0)
         broken = sum(states.get(each, 0) for each in ("lost", "failed", "waiting"))
-        failed = max(min(every - len(good), every - working), broken)
+        failed = broken if broken and states.get("working") else max(every - len(good), broken)
+        working = min(states.get("working", 0), every - failed)
         return PathCounts(
             every, working, failed, tuple(good if every - failed == len(good) else ())
         )
