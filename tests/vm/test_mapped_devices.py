@@ -213,7 +213,7 @@ def test_a_pool_without_free_metadata_is_read_only_until_they_are_extended(
             break
     wait_for(lambda: " ro " in _status(vm, "thin-pool", METADATA), "a full pool", SECONDS)
     mail = _told(watched, METADATA, "CRITICAL", f"thin pool {METADATA} reports ro: it is read-only")
-    assert "Full metadata need no repair" in text_of(mail)
+    assert "Metadata that are only full need no repair" in text_of(mail)
     assert "metadata_read_only" in _follow(watched, mail)
     vm.run("lvextend -qq --poolmetadatasize +8M vgm/pool", timeout_seconds=SECONDS)
     assert " rw " in _status(vm, "thin-pool", METADATA)
