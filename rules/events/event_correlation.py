@@ -395,11 +395,14 @@ class _Correlation:
         return None
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
-        """End a burst at a place; if that was its last place, the burst has ended."""
+        """End a burst at a place; if that was its last place, the burst has ended.
+
+        A line without a place was about one of the others: it has no end of its own.
+        """
         h = self.groups.get(key)
         if h is None or place not in h.places or h.last_seconds > at:
             return
-        left = _without(h.places, place)
+        left = _without(_without(h.places, place), "")
         h = replace(h, places=left)
         if not left:
             h = replace(h, ended_seconds=at, received_seconds=self.batch.now_seconds)

@@ -781,6 +781,32 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
     assert over == [False, False, False, True]
 
 
+THIN_POOL = topology(
+    sd("sda", "S-A", address="2:0:0:0", holders=("dm-7",)),
+    replace(
+        block_device("dm-7", slaves=("sda",), leaf=False), dm_name="vgm-pool", device_number="253:7"
+    ),
+)
+
+
+def test_a_line_that_names_no_pool_ends_with_the_pool_that_it_was_about() -> None:
+    """The kernel says of which pool the mode changes, but not which one has no free metadata."""
+    machine = FakeMachine(known=DeviceMap(topology=THIN_POOL))
+    machine.tell(
+        *lines(
+            machine,
+            "device-mapper: thin: 253:7: switching pool to read-only mode",
+            "device-mapper: thin: No free metadata blocks",
+        )
+    )
+    (full,) = event_alerts.alerts(machine.state, TABLE, machine.now)
+    assert (full.name, full.count, full.absent_seconds) == ("dm_pool_full", 2, None)
+    machine.now += HOUR / 10
+    machine.tell(*lines(machine, "device-mapper: thin: 253:7: switching pool to write mode"))
+    (over,) = event_alerts.alerts(machine.state, TABLE, machine.now)
+    assert over.absent_seconds is not None
+
+
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
     """Two mirrors at boot, in the order of their lines; the array of a third is unknown."""
     machine = FakeMachine()
