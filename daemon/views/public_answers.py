@@ -161,6 +161,7 @@ class _Reduced:
                 texts = (*texts, *_named(alert))
             else:
                 times = "" if alert.count == 1 else f" ({alert.count} times)"
+                row = row.on(alert.label("device"))
                 known = (("description", row.effect), ("advice", row.advice))
                 texts = (*texts, ("summary", f"{row.meaning}{times}"), *known)
             return replace(alert, annotations=texts, unknown_reason="")

@@ -34,7 +34,7 @@ from iowarden.rules.advice.disk_steps import (
     stands_on,
 )
 from iowarden.rules.advice.filesystem_steps import btrfs, fsck, pool_status, space
-from iowarden.rules.advice.map_steps import paths, resume
+from iowarden.rules.advice.map_steps import extend_thin_pool, paths, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,4 +68,5 @@ STEPS: Mapping[str, Callable[[StepContext], list[str]]] = {
     "space": space,
     "state": kernel_state,
     "take_back": take_back,
+    "thin_pool": extend_thin_pool,
 }

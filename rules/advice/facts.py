@@ -177,7 +177,8 @@ def advice_inputs(
             adapters.add(alert.subject.removeprefix(ADAPTER))
         meaning = causes.meaning(alert)
         # A snapshot is lost when its room is used up.
-        if meaning.fault in {Fault.FULL, Fault.LOST} and meaning.layer is Layer.MAPPED:
+        is_full = meaning.fault in {Fault.FULL, Fault.LOST} or alert.name == "dm_pool_full"
+        if is_full and meaning.layer is Layer.MAPPED:
             full.add(alert.label("device"))
         if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
@@ -268,17 +269,17 @@ class Facts:
 
     def leaves(self, device: Device) -> tuple[Device, ...]:
         """Return the leaf devices (disks, volumes, paths) below a device; itself if it is one."""
-        found: dict[str, Device] = {}
-        seen = {device.name}
+        return tuple(each for each in self.below(device) if not each.slaves)
+
+    def below(self, device: Device) -> tuple[Device, ...]:
+        """Return a device and all that it is built on, from top to bottom."""
+        found = {device.name: device}
         todo = [device]
         while todo:
-            each = todo.pop(0)
-            if not each.slaves:
-                found[each.name] = each
-            for name in each.slaves:
+            for name in todo.pop(0).slaves:
                 below = self.index.whole(name)
-                if below is not None and below.name not in seen:
-                    seen.add(below.name)
+                if below is not None and below.name not in found:
+                    found[below.name] = below
                     todo.append(below)
         return tuple(found.values())
 

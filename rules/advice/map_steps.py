@@ -67,6 +67,25 @@ def _map_of(step: StepContext, device: Device | None) -> Device | None:
     return device if step.facts.kind(device) is DeviceKind.MAP else step.facts.map_of(device)
 
 
+def extend_thin_pool(step: StepContext) -> list[str]:
+    """How to give space to the thin pool that a device is, or is built on."""
+    if step.device is None:
+        return []
+    below = (each for each in step.facts.below(step.device) if each.name in step.facts.of.full)
+    full = [each.dm_name or each.name for each in below]
+    if not full:
+        return []
+    return [
+        f"{listed(full)} has no space left, or not much. How full data and metadata are:",
+        "  lvs -a -o +data_percent,metadata_percent",
+        (
+            "Extend a thin pool with 'lvextend' while it is in use, or free space in it:"
+            " 'fstrim' on its file systems, or remove snapshots that are not needed."
+        ),
+        "Check the file systems on it afterwards.",
+    ]
+
+
 def resume(step: StepContext) -> list[str]:
     """How to resume a suspended device-mapper device."""
     name = step.own.get("name") or (step.device.dm_name if step.device else "")

@@ -119,6 +119,7 @@ def below_warning(state: CorrelationState, updates: Iterable[EventUpdate]) -> li
 
 
 def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -> Alert:
+    row = row.on(h.device)
     times = "" if h.count == 1 else f" ({h.count} times)"
     if h.is_mixed:
         times = f" (the last of {h.count} such lines)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import yaml
@@ -42,13 +43,15 @@ BLAME_SECONDS = 300.0
 """Before an array member becomes faulty, the kernel has retried for a few timeouts of 30 s."""
 _QUARTER_SECONDS = 900
 _MAX_ZONE_SECONDS = 14 * 3600
-_FILE_KEYS = ("advice", "effect", "groups")
+_FILE_KEYS = ("advice", "effect", "stacked", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
 _ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
 _STORM_KEYS = ("count", "window", "severity", "except_boot")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITIONS = frozenset(map(str, Condition))
+_STACKED = re.compile(r"(?:dm-|md_?d?|bcache|loop|drbd|zd)\d", re.ASCII)
+"""Kernel names of devices that are built on others: no disk, whose own events tell of it."""
 _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
 
 
@@ -90,6 +93,9 @@ class EventRule:
     line: int = 0
     effect: str = ""
     """What it means for users and data."""
+    stacked_advice: str = ""
+    """The advice where the device is built on others; '': the same."""
+    stacked_effect: str = ""
     enabled: bool = True
     """False: it raises no alert here, by the configuration."""
     severity_here: Severity | None = None
@@ -102,6 +108,12 @@ class EventRule:
     def alert_severity(self, event: StorageEvent) -> Severity | None:
         """Return the severity of an alert of such an event here; None: noise."""
         return self.severity_of(event) if self.severity_here is None else self.severity_here
+
+    def on(self, device: str) -> EventRule:
+        """Return the row with its texts for a device; `device` is its kernel name, or ''."""
+        if not (self.stacked_advice and _STACKED.match(device)):
+            return self
+        return replace(self, advice=self.stacked_advice, effect=self.stacked_effect)
 
 
 UNKNOWN = EventRule(
@@ -176,6 +188,7 @@ class _TableReader:
         self._nodes = nodes
         self._advice: dict[str, str] = {}
         self._effects: dict[str, str] = {}
+        self._stacked: dict[str, str] = {}
         self._seen: set[str] = set()
         self._ends: list[tuple[yaml.Node, tuple[str, ...]]] = []
 
@@ -195,6 +208,13 @@ class _TableReader:
             self._effects[name] = self._nodes.string(node, f"effect: {name}")
             if name not in self._advice:
                 self._nodes.wrong(start(key), f"effect: no text {name!r} under 'advice'")
+        if "stacked" in fields:
+            for name, (key, node) in self._nodes.mapping(
+                fields["stacked"][1], "stacked", None
+            ).items():
+                self._stacked[name] = self._nodes.string(node, f"stacked: {name}")
+                for text in {name, self._stacked[name]} - self._advice.keys():
+                    self._nodes.wrong(start(key), f"stacked: no text {text!r} under 'advice'")
         groups = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
         return [row for group in groups for row in self._group(group)]
 
@@ -244,6 +264,7 @@ class _TableReader:
         ends = tuple(text("ends").split())
         self._ends.append((key, ends))
         line = self._nodes.line(key)
+        stacked = self._stacked.get(advice, "")
         return EventRule(
             kind,
             severity,
@@ -259,6 +280,8 @@ class _TableReader:
             self._nodes.file,
             line,
             self._effects.get(advice, ""),
+            self._advice.get(stacked, ""),
+            self._effects.get(stacked, ""),
         )
 
     def check_ends(self, rows: Sequence[EventRule]) -> None:

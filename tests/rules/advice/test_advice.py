@@ -407,6 +407,15 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
     assert "e2fsck" not in text
 
 
+def test_an_error_of_a_volume_whose_pool_has_no_space_is_advised_to_extend_the_pool() -> None:
+    """Where the pool has space, nothing is said of it."""
+    full = Facts(replace(everything().of, full=frozenset({"md0"})))
+    text = said("{thin_pool}", full, device="dm-1")
+    assert "md0 has no space left" in text
+    assert "'lvextend'" in text
+    assert said("{thin_pool}", everything(), device="dm-1") == ""
+
+
 @pytest.mark.parametrize(
     ("used_by", "device", "paths", "refused"),
     [

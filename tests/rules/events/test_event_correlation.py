@@ -807,6 +807,23 @@ def test_a_line_that_names_no_pool_ends_with_the_pool_that_it_was_about() -> Non
     assert over.absent_seconds is not None
 
 
+@pytest.mark.parametrize("kind", ["block_io_error", "block_medium_error", "lost_write"])
+@pytest.mark.parametrize("name", ["dm-7", "md0", "bcache0", "drbd1"])
+def test_an_error_of_a_device_that_is_built_on_others_is_no_error_of_a_disk(
+    kind: str, name: str
+) -> None:
+    """No space, no path, no member, no key: the same error of a disk has a disk's advice."""
+    texts = {}
+    for device in (name, "sdc"):
+        machine = FakeMachine()
+        machine.tell(StorageEvent("kernel", kind, "I/O error", device=device))
+        (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
+        texts[device] = f"{alert.annotation('description')} {alert.annotation('advice')}"
+    assert ["the disk is failing" in text for text in texts.values()] == [False, True]
+    assert ["off this disk" in text for text in texts.values()] == [False, True]
+    assert "{thin_pool}" in texts[name]
+
+
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
     """Two mirrors at boot, in the order of their lines; the array of a third is unknown."""
     machine = FakeMachine()
