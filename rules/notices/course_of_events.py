@@ -120,8 +120,8 @@ def why_cleared(members: Iterable[IncidentMember]) -> str:
     silent = [m.silent_seconds for m in members if m.silent_seconds is not None]
     if not silent:
         return ""
-    minutes = max(min(silent) // 60, 1.0)  # the seconds are those of a poll
-    time = quantity("_seconds", minutes * 60)
+    whole_minutes = min(silent) // 60 * 60  # above that the seconds are those of a poll
+    time = quantity("_seconds", whole_minutes or round(min(silent)))
     return f"no such line for {time}; whether it is repaired was not checked"
 
 

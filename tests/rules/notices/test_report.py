@@ -23,7 +23,7 @@ from iowarden.rules.incidents.model import (
     ReportedFault,
 )
 from iowarden.rules.notice import Evidence, Measurement, Reason
-from iowarden.rules.notices import report, waiting, what_to_do
+from iowarden.rules.notices import course_of_events, report, waiting, what_to_do
 from iowarden.rules.notices.measurements import Measured, stored
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
@@ -712,3 +712,16 @@ def test_a_later_mail_shows_who_waits_now_and_not_who_waited_at_the_first_freeze
     notice = report.notice(due, sources)
     named = [line.text.split()[0] for line in notice.evidence if line.source == waiting.TASKS]
     assert named == [expected]
+
+
+@pytest.mark.parametrize(
+    ("silent_seconds", "said"), [(15.0, "15 s"), (59.4, "59 s"), (604.0, "10 min")]
+)
+def test_what_no_line_ended_was_silent_for_so_long_and_no_longer(
+    silent_seconds: float, said: str
+) -> None:
+    """The quiet time is set by the administrator: it may be shorter than a minute."""
+    over = member(
+        "block_io_error", count=1, last_seconds=100.0, cleared_seconds=100.0 + silent_seconds
+    )
+    assert course_of_events.why_cleared([over]).startswith(f"no such line for {said};")
