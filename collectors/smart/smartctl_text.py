@@ -200,6 +200,12 @@ def is_self_test(line: str) -> bool:
     return _self_test(line) is not None
 
 
+def label(line: str) -> str:
+    """Return the label of a line with a field that is used, as smartctl prints it; '': none."""
+    name = " ".join(line.partition(":" if ":" in line else "=")[0].split())
+    return name if name in _FIELDS else ""
+
+
 def is_attribute(line: str) -> bool:
     """Return whether a line is a row of the table of attributes, also one that is cut."""
     return (_ATTRIBUTE.match(line) or _ATTRIBUTE_BEGIN.match(line)) is not None

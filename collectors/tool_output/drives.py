@@ -204,18 +204,29 @@ def _places(text: str, commands: Mapping[int, str]) -> list[str]:
         line += text.count("\n", begin, at)
         begin = at
         heading = lines[line - 1].strip(_RULERS) if line else ""
-        is_heading = bool(heading) and (not places or not lines[line - 2].strip())
+        is_marked = bool(heading) and bool(
+            _MARKED.match(lines[line - 1]) or _DISK.fullmatch(heading)
+        )
+        is_heading = bool(heading) and (not places or is_marked or not lines[line - 2].strip())
         if line > 1 and not heading and _DISK.fullmatch(lines[line - 2].strip(_RULERS)):
             heading, is_heading = lines[line - 2].strip(_RULERS), True
         command = next((number for number in told if number <= line), None)
         device = None if command is None else _DEVICE.search(commands[command])
         told = [number for number in told if number > line]
         named = f"{device['type'] or ''} {device['path']}".strip() if device else ""
+        if is_marked and device and not device["type"] and heading != device["path"]:
+            named = ""  # the same path in each pass of a loop: the heading tells them apart
         places.append(named or heading[:60] * is_heading)
     return places
 
 
 _RULERS = " \t=-*#:"
+_MARKED = lazy_pattern(
+    r"[ \t]*(?:[=*#>-]{2,}[ \t]*(?!START OF )[\w/]"
+    r"|(?:/dev/[\w/-]{1,60}|(?:megaraid|cciss|3ware|areca|aacraid),\S{1,20})[ \t:]*$)",
+    re.ASCII,
+)
+"""A heading that a loop printed: with a ruler, or only the name of a disk."""
 _DEVICE = lazy_pattern(
     r"\bsmartctl\b(?:(?=[^|;&]{0,200}? -d ?(?P<type>[a-z0-9]{1,20},[^\s$]{1,20})))?"
     r"[^|;&]{0,300}? (?P<path>/dev/[^\s;|&$]{1,80})(?![^\s;|&])",
@@ -387,7 +398,42 @@ def _begins(text: str) -> list[int]:
         # Without a banner the next drive begins where the first heading is repeated.
         heading = re.escape(first[0])
         begins = [at.start() for at in re.finditer(rf"^[ \t]*{heading}", text, re.MULTILINE)]
-    return begins
+        return _with_identity(text, begins)
+    return begins or _rows_repeated(text)
+
+
+def _rows_repeated(text: str) -> list[int]:
+    """Return where the first row of the table of attributes is repeated: one drive each.
+
+    'smartctl -A | grep' leaves rows alone. [] if it is there once: all rows are of one drive.
+    """
+    rows = (line for line in text.split("\n") if smartctl_text.is_attribute(line))
+    words = next(rows, "").split()[:2]
+    row = r"[ \t]+".join(map(re.escape, words))
+    begins = [at.start() for at in re.finditer(rf"^[ \t]*{row}[ \t]", text, re.MULTILINE)]
+    return _with_identity(text, begins) if words and len(begins) > 1 else []
+
+
+def _with_identity(text: str, begins: list[int]) -> list[int]:
+    """Return the beginnings of outputs that were filtered, with the fields above each heading.
+
+    'smartctl -a | grep' leaves the serial number above the health, and no banner. Which fields
+    are above it the first output shows: the last lines of the one before have other labels.
+    """
+    above = _fields_above(text[: begins[0]])
+    labels = {smartctl_text.label(line) for line in above}
+    whole = [begins[0] - sum(len(line) + 1 for line in above)]
+    for before, begin in itertools.pairwise(begins):
+        lines = _fields_above(text[before:begin])
+        own = [*itertools.takewhile(lambda line: smartctl_text.label(line) in labels, lines)]
+        whole.append(begin - sum(len(line) + 1 for line in own))
+    return whole
+
+
+def _fields_above(text: str) -> list[str]:
+    """Return the lines with fields at the end of a text, the last one first."""
+    lines = text.removesuffix("\n").split("\n")
+    return [*itertools.takewhile(smartctl_text.label, reversed(lines))]
 
 
 def _reports(text: str) -> list[str]:

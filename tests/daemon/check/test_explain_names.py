@@ -161,3 +161,77 @@ def test_what_a_verbose_multipath_adds_is_no_line_of_a_map() -> None:
     assert read(VERBOSE.format(first="ready ") + text).unparsed == ()
     (unread,) = read(VERBOSE.format(first="faulty") + text).unparsed
     assert "faulty" in unread.text
+
+
+SAS_LINES = """\
+SMART Health Status: OK
+Elements in grown defect list: {defects}
+read:          0        2         0         2     {defects}      811.204           0
+"""
+
+
+@pytest.mark.parametrize(
+    "identity", ["Serial number:        ZA00{n}\n", "Product: X{n}\nSerial number: ZA00{n}\n"]
+)
+def test_a_serial_number_above_the_health_is_of_the_lines_below_it(identity: str) -> None:
+    """'smartctl -a | egrep' prints neither banner nor section; the serial number comes first."""
+    text = "".join(
+        f"--- megaraid,{n}\n{identity.format(n=n)}{SAS_LINES.format(defects=70 if n == 8 else 0)}"
+        for n in (7, 8, 9)
+    )
+    told = read(text)
+    assert {each.object for each in told.alerts} == {"disk ZA008"}
+    assert [each.name for each in told.objects] == ["ZA007", "ZA008", "ZA009"]
+
+
+def test_a_drive_without_a_serial_number_does_not_get_that_of_its_neighbour() -> None:
+    """One drive of a loop may not report its serial number; its heading is its name."""
+    heads = ("Serial number: ZB001\n", "", "Serial number: ZB003\n")
+    text = "".join(
+        f"== /dev/sd{'abc'[n]}\n{head}{SAS_LINES.format(defects=55 if n == 1 else 0)}"
+        for n, head in enumerate(heads)
+    )
+    told = read(text)
+    assert [each.name for each in told.objects] == ["ZB001", "/dev/sdb", "ZB003"]
+    assert {each.object for each in told.alerts} == {"disk /dev/sdb"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("== sd{}", "sdb"),
+        ("=== /dev/sd{} ===", "/dev/sdb"),
+        ("sd{}:", "sdb"),
+        ("/dev/sd{}:", "/dev/sdb"),
+        ("*** bay {}", "bay b"),
+        ("3ware,{}", "3ware,b"),
+    ],
+)
+def test_each_heading_of_a_loop_names_its_drive(heading: str, name: str) -> None:
+    """Each pass prints a heading and one line, with no empty line between them."""
+    text = "".join(
+        f"{heading.format(letter)}\n{ILL if letter == 'b' else WELL}" for letter in "abc"
+    )
+    (alert,) = read(text).alerts
+    assert alert.object == f"disk {name}"
+
+
+PENDING = (
+    "197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always       -       {}\n"
+)
+TEMPERATURE = (
+    "194 Temperature_Celsius     0x0022   069   055   000    Old_age   Always       -       31\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "name"), [("== sd{0}\n", "sdb"), ("Serial Number: ZC-{0}\n", "ZC-b")]
+)
+def test_rows_of_several_drives_without_any_heading_of_smartctl(head: str, name: str) -> None:
+    """'smartctl -A | grep' in a loop: the same rows again are those of the next drive."""
+    text = "".join(
+        f"{head.format(letter)}{TEMPERATURE}{PENDING.format(24 if letter == 'b' else 0)}"
+        for letter in "abc"
+    )
+    told = read(text)
+    assert {(a.alert, a.object) for a in told.alerts} == {("DiskPendingSectors", f"disk {name}")}
