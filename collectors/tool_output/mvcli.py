@@ -128,15 +128,21 @@ def _array(block: Mapping[str, str]) -> ControllerArray:
 
 def _disk(block: Mapping[str, str], arrays: tuple[ControllerArray, ...]) -> PhysicalDisk:
     slot = f"slot {output.printable(block.get('pd id', ''))}"
-    array = next((each.name for each in arrays if slot in each.slots), "")
+    array = next((each for each in arrays if slot in each.slots), None)
+    word = block.get("pd status", block.get("status"))
+    if word is None and array is not None and array.state.health in states.WELL:
+        # Some versions print no state of a drive; its mirror is complete with it.
+        state = ComponentState(ComponentHealth.OK, "")
+    else:
+        state = states.classify(word or "", _DISKS)
     return PhysicalDisk(
         slot=slot,
-        state=states.classify(block.get("pd status") or block.get("status", ""), _DISKS),
+        state=state,
         model=output.printable(block.get("model", "")),
         serial=output.printable(block.get("serial", "")),
         firmware=output.printable(block.get("firmware version", "")),
         size_bytes=_bytes(block.get("size", "")),
-        array=array,
+        array=array.name if array else "",
     )
 
 

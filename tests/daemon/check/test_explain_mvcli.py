@@ -157,3 +157,11 @@ def test_a_session_has_the_disks_of_the_mirror() -> None:
 def test_an_output_that_is_not_whole_is_never_well(text: str) -> None:
     """Another virtual disk, an end that is missing, no card."""
     assert read(text, "mvcli").status == 2
+
+
+@pytest.mark.parametrize(("array", "severity"), [("functional", ""), ("degraded", "warning")])
+def test_a_drive_without_a_state_is_as_well_as_its_mirror(array: str, severity: str) -> None:
+    """Some versions print no 'PD status': which drive a degraded mirror lost is not known."""
+    silent = "".join(x for x in disks("x", "x").splitlines(True) if "PD status" not in x)
+    told = [a.severity for a in read(volume(SATA, array) + silent).alerts if "Disk" in a.alert]
+    assert told == [severity] * (2 * bool(severity))
