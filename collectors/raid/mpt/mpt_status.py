@@ -72,7 +72,7 @@ _DISK = lazy_pattern(
 _SHORT = lazy_pattern(
     r"(?P<what>log_id|vol_id|phys_id|spare_id)[ :](?P<id>[0-9]{1,3}) (?P<state>\S{1,40})"
 )
-_SYNC = lazy_pattern(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
+_SYNC = lazy_pattern(r"scsi_id[: ](?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 
 
 @dataclass(frozen=True, slots=True)

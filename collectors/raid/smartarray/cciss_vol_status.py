@@ -82,6 +82,13 @@ _DISK = lazy_pattern(
     re.ASCII,
 )
 """The widths of the program's '%40s %40s %8s'; some versions have a wider column for the bay."""
+_SQUEEZED_DISK = lazy_pattern(
+    r"\s*(?:b\d{1,4}t\d{1,4} )?connector (?P<port>\S{2}) box (?P<box>\d{1,4}|\?\?)"
+    r" bay (?P<bay>\d{1,4}|\?\?) {1,60}(?P<model>\S.{0,80}?) {1,60}(?P<serial>\S{8,40})"
+    r" {1,60}(?P<firmware>\S{1,8})(?: {1,60}(?P<state>OK|[A-Z]\S{0,40}(?: \S{1,40}){0,4}))?\s*",
+    re.ASCII,
+)
+"""The same row with lost blanks, as in mails and forums: its words are told apart by length."""
 _LISTS = {
     "failed drives:": "failed",
     "'replacement' drives:": "",
@@ -208,7 +215,7 @@ def _line(card: _CcissDraft, line: str) -> None:
     elif (found := _FAILED.fullmatch(line)) and card.volume:
         why = f"{int(found[1])} failed disks"
         card.volumes[card.volume] = _worst(card.volumes[card.volume], why)
-    elif found := _DISK.fullmatch(line):
+    elif found := _DISK.fullmatch(line) or _SQUEEZED_DISK.fullmatch(line):
         _disk(card, found)
     elif " connector " in line:
         card.read_errors.append(
