@@ -51,7 +51,7 @@ _STORM_KEYS = ("count", "window", "severity", "except_boot")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITIONS = frozenset(map(str, Condition))
 _STACKED = re.compile(r"(?:dm-|md_?d?|bcache|loop|drbd|zd)\d", re.ASCII)
-"""Kernel names of devices that are built on others: no disk, whose own events tell of it."""
+"""Kernel names of devices that are stacked on others: a disk below them has its own events."""
 _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
 
 

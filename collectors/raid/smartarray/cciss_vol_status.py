@@ -88,7 +88,7 @@ _SQUEEZED_DISK = lazy_pattern(
     r" {1,60}(?P<firmware>\S{1,8})(?: {1,60}(?P<state>OK|[A-Z]\S{0,40}(?: \S{1,40}){0,4}))?\s*",
     re.ASCII,
 )
-"""The same row with lost blanks, as in mails and forums: its words are told apart by length."""
+"""The same row with lost blanks, as in mails and forums: its words are distinguished by length."""
 _LISTS = {
     "failed drives:": "failed",
     "'replacement' drives:": "",
