@@ -250,7 +250,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"
         r"|\A\s*\{\s*\"critical_warning\"|^nvme-subsys\d{1,5} - NQN="
-        r"|\A\s*\[?\s*\{\s*\"(?:HostNQN|Subsystems)\" ?:",
+        r"|\A\s*(?:\[\s*)?\{\s*\"(?:HostNQN|Subsystems)\" ?:",
         Tool.BTRFS: r"^\[[^\]\n]{1,200}\]\.\w{1,40}_errs[ \t]"
         r"|^[ \t]*scrub (?:status|done|canceled) for [0-9a-f-]{36}"
         r"|^UUID:[ \t]+[0-9a-f-]{36}[ \t]*\n(?:[ \t]*no stats|Scrub )|^Label: .{1,256} uuid: "
