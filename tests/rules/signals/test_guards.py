@@ -33,6 +33,7 @@ EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
     "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
     "events/event_correlation.py": "which devices matter only if something is on them (loop, nbd)",
+    "events/event_table.py": "which devices are stacked on others: their advice is not a disk's",
 }
 
 
