@@ -234,7 +234,7 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_queried_less(bench: Ben
     """A bridge that hangs on '-x': killed twice, then polled with '-a' and a reason."""
     bench.behind(0, 0)
     bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
-    poller = bench.start(Options(deadline_seconds=0.6))
+    poller = bench.start(Options(deadline_seconds=1.5))  # the third poll needs a part of it
     first = only(bench.look(poller)).polled
     assert (first.status, first.failures_total) == (ReadStatus.TIMEOUT, 1)
     assert "was killed at the deadline" in first.reason

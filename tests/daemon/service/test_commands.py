@@ -415,7 +415,7 @@ def test_what_does_not_hold_any_more_is_reported_to_be_cleared() -> None:
         for line in ([section] if isinstance(section, str) else console.columns(section))
     )
     assert "cleared 30 s ago; was: 70 C" in shown
-    unchecked = "no such line for 1 min; whether it is repaired was not checked"
+    unchecked = "no such line for 30 s; whether it is repaired was not checked"
     assert f"cleared 40 s ago ({unchecked}); was: sda completes nothing" in shown
     still = answers.answer(known(hot("critical"), incidents={OPEN.key: OPEN}))
     assert (still.alerts[0].cleared_seconds, still.incidents[0].cleared_seconds) == (None, None)
