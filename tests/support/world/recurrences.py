@@ -112,7 +112,8 @@ class Recurrences:
     ) -> Iterator[Miss]:
         """Yield occurrences that became longer than all before, and were not mailed then."""
         first = times[0]
-        worst = max(end - start for start, end in known if start <= first[0])
+        earlier = (end - start for start, end in known if start <= first[0])
+        worst = max(earlier, default=first[1] - first[0])  # none: it began while nothing watched
         for start, end in times[1:]:
             worst = max(worst, self._longest_mailed(known, mails, start))
             if end - start > 1.5 * worst:
