@@ -308,7 +308,8 @@ def explained_by(
         since, cause = reasons.get(each.subject, (math.inf, each))
         if since <= max(each.began, each.last) + AFTER_SECONDS and cause.layer < each.layer:
             found.setdefault(each.key, cause)
-    return {key: _deepest(cause, found) for key, cause in found.items()}
+    deepest = {key: _deepest(key, found) for key in found}
+    return {key: cause for key, cause in deepest.items() if cause is not None}
 
 
 class Shortages:
@@ -435,12 +436,18 @@ class _Causes:
         return sorted({each.key: each for each in (*below, *own)}.values(), key=lambda f: f.order)
 
 
-def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
-    seen = {cause.key}
-    while (further := found.get(cause.key)) is not None and further.key not in seen:
-        seen.add(further.key)
+def _deepest(effect: Key, found: Mapping[Key, Fact]) -> Fact | None:
+    """Return the last cause of a chain; None for the first of those that explain each other."""
+    chain: dict[Key, Fact] = {}
+    cause = found[effect]
+    while cause.key not in chain:
+        chain[cause.key] = cause
+        if (further := found.get(cause.key)) is None:
+            return cause
         cause = further
-    return cause
+    ring = list(chain.values())[list(chain).index(cause.key) :]
+    first = min(ring, key=lambda fact: fact.order)
+    return None if first.key == effect else first
 
 
 def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:

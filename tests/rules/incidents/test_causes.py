@@ -125,6 +125,17 @@ def test_a_chain_of_causes_ends_at_the_deepest() -> None:
         assert cause(each, *others) == "adapter host2"
 
 
+def test_of_faults_that_explain_each_other_the_first_is_the_cause_of_the_others() -> None:
+    """A ring of three, and one that is explained by the last of them."""
+    first, second, third, other = (
+        causes.fact(alert("DeviceHang", f"disk {name}", since), NOW)
+        for since, name in enumerate("abcd")
+    )
+    known = {first.key: second, second.key: third, third.key: first, other.key: third}
+    found = causes.explained_by([], known, [], ABOVE, causes.Shortages())
+    assert found == {second.key: first, third.key: first, other.key: first}
+
+
 def test_a_hang_explains_stalls_for_as_long_as_it_lasts_and_a_disk_that_went_does_not() -> None:
     """A stall an hour later: of the disk that hangs still, not of the one that vanished."""
     stall = alert("WriteStall", since=3600.0)
