@@ -21,6 +21,7 @@ from iowarden.collectors.procfs.cgroup_limits import (
 from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.waits.freeze_cause import is_delayed_for_latency, is_fault
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES, PERIOD_SECONDS
+from iowarden.rules.signals.waits.waits import FOLLOWED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.signals.waits.uncounted import LoadChanges
 
-FOLLOWED_SECONDS = 2.0
-"""Between two polls while a wait goes on."""
 MANY_TASKS, MANY_SECONDS = 32, 3.0
 """Between two polls while more tasks wait: the details of 64 cost 6 ms."""
 BUSY_SECONDS = 5.0

@@ -3,8 +3,9 @@
 A freeze begins with the first victim's wait and ends with the last one's. Freezes of one device
 that follow each other closely are one series, which stays open between them: a server that is
 blocked for 20 s of each minute has one problem and not sixty. How bad a series is follows from
-ages, number of victims and share of time; thresholds compare the upper bound of an age, and texts
-show the lower one. Units: seconds of the program's clock.
+ages, number of victims and share of time; thresholds compare the upper bound of an age, of one
+victim alone the lower bound and one poll, and texts show the lower one. Units: seconds of the
+program's clock.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.waits import LATE_POLL_SECONDS
+from iowarden.rules.signals.waits.waits import LATE_POLL_SECONDS, likely_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,11 +69,20 @@ class Freeze:
     victims: int
     level: Level = Level.COUNTED
     """How bad it was by itself, not as one of many; NONE: guards permit it."""
+    known_seconds: float = -math.inf
+    """When its first victim was first known to wait, by a poll or the load average."""
 
     @property
     def max_seconds(self) -> float:
         """How long it may have lasted."""
         return self.last_seconds - self.began_seconds
+
+    @property
+    def age_seconds(self) -> float:
+        """How long it has lasted, as thresholds compare it."""
+        if self.victims >= SEVERAL_VICTIMS:
+            return self.max_seconds
+        return likely_seconds(self.last_seconds - self.known_seconds, self.max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +193,18 @@ NO_FREEZES = DeviceFreezes()
 
 
 def stored(series: Series) -> tuple[tuple[float, float], ...]:
-    """Return a series as pairs that begin with a time, to be stored over a restart."""
+    """Return a series as pairs that begin with a time, to be stored over a restart.
+
+    Of each freeze the age that thresholds compare: afterwards it is compared as it is.
+    """
     kept = series.freezes[-MAX_STORED:]
-    earlier_seconds = series.blocked_seconds - sum(freeze.max_seconds for freeze in kept)
+    earlier_seconds = series.blocked_seconds - sum(freeze.age_seconds for freeze in kept)
     return (
         (series.since_seconds, float(series.times)),
         (series.since_seconds, float(series.level)),
         (series.since_seconds, float(series.is_frozen)),
         (series.since_seconds, earlier_seconds),
-        *((freeze.began_seconds, freeze.max_seconds) for freeze in kept),
+        *((freeze.last_seconds - freeze.age_seconds, freeze.age_seconds) for freeze in kept),
     )
 
 
@@ -237,18 +250,20 @@ def next_freezes(
     """
     programs = next_programs(state.programs, harm, now, previous_poll_seconds)
     counted = list(harm.victims) if sustained_seconds else counted_victims(programs, harm, now)
-    harmful = [
-        victim
+    is_alone = len(counted) < SEVERAL_VICTIMS
+    harmful_ages = [
+        age_seconds
         for victim in counted
-        if victim.max_seconds >= _permitted_seconds(victim, earlier, min_seconds)
+        if (age_seconds := victim.age_seconds(is_alone=is_alone))
+        >= _permitted_seconds(victim, earlier, min_seconds)
     ]
-    is_permitted = not harmful and (bool(counted) or min_seconds > 0.0)
+    is_permitted = not harmful_ages and (bool(counted) or min_seconds > 0.0)
     level = Level.NONE if is_permitted else Level.COUNTED
     series = _next_series(state.series, counted, now, sustained_seconds, level)
     if series is None:
         return DeviceFreezes(None, programs)
     if not is_permitted:
-        level = _own_level(series, harmful, len(counted), now)
+        level = _own_level(series, max(harmful_ages, default=0.0), len(counted), now)
     if sustained_seconds:
         level = max(level, Level.WARNING)
     series = series.with_level(level)
@@ -298,6 +313,9 @@ def _next_series(
         seconds=0.0 if longest is None else longest.min_seconds,
         victims=len(counted),
         level=level,
+        known_seconds=now - sustained_seconds
+        if sustained_seconds
+        else min(victim.wait.known_seconds for victim in counted),
     )
     if series is None or is_over(series, now):
         began = present.began_seconds
@@ -314,6 +332,7 @@ def _next_series(
         max(last.seconds, present.seconds),
         max(last.victims, present.victims),
         max(last.level, level) if last.level >= Level.WARNING else level,
+        min(last.known_seconds, present.known_seconds),
     )
     return replace(series, freezes=(*series.freezes[:-1], merged))
 
@@ -343,12 +362,11 @@ def rhythm(series: Series, now: float) -> Rhythm:
     )
 
 
-def _own_level(series: Series, harmful: list[Victim], victims: int, now: float) -> Level:
+def _own_level(series: Series, longest: float, victims: int, now: float) -> Level:
     """Return how bad the present freeze is by itself.
 
-    `harmful`: those of its victims that wait longer than guards permit.
+    `longest`: the age of its longest wait that guards do not permit, 0 without one.
     """
-    longest = max((victim.max_seconds for victim in harmful), default=0.0)
     if longest >= CRITICAL_SECONDS:
         return Level.CRITICAL
     several = longest >= SEVERAL_SECONDS and victims >= SEVERAL_VICTIMS
@@ -377,7 +395,7 @@ def _repeats(series: Series, longest: float, now: float) -> bool:
         freeze
         for freeze in series.freezes
         if freeze.level > Level.NONE
-        and freeze.max_seconds >= REPEATED_SECONDS
+        and freeze.age_seconds >= REPEATED_SECONDS
         and now - freeze.last_seconds <= REPEATED_WITHIN_SECONDS
     ]
     return longest >= REPEATED_SECONDS and len(recent) >= REPEATED_TIMES
@@ -389,7 +407,7 @@ def _is_frozen_often(series: Series, level: Level, now: float) -> bool:
     recent = [
         freeze for freeze in series.freezes if freeze.last_seconds > began and freeze.level >= level
     ]
-    frozen = sum(freeze.last_seconds - max(freeze.began_seconds, began) for freeze in recent)
+    frozen = sum(min(freeze.age_seconds, freeze.last_seconds - began) for freeze in recent)
     return len(recent) >= CRITICAL_TIMES and frozen >= CRITICAL_RATIO * CRITICAL_WINDOW_SECONDS
 
 

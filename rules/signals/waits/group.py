@@ -257,6 +257,7 @@ def _polled(state: HarmState, view: View) -> HarmState:
         seen.tasks,
         now,
         trigger_seconds=_trigger_seconds(state, now),
+        counted_seconds=state.changes.counted_seconds,
         legacy_queued_ratio=_legacy_queued_ratio(view),
     )
     if not seen.tasks and not seen.boot_seconds:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.storage_call import Purpose, waits_in
+from iowarden.rules.signals.waits.waits import likely_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -115,6 +116,14 @@ class Victim:
     max_seconds: float
     is_cause: bool = False
     """A cause that waits longer than what it wrote explains: evidence, and no victim alone."""
+
+    def age_seconds(self, *, is_alone: bool) -> float:
+        """How long it has waited, as thresholds compare it: at most, or likely if it is alone."""
+        if not is_alone:
+            return self.max_seconds
+        explained = self.wait.max_seconds - self.max_seconds
+        known = self.wait.last_seconds - self.wait.known_seconds - explained
+        return likely_seconds(known, self.max_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,12 @@ class LoadChanges:
         return min(self.tasks) if len(self.tasks) == CHANGES else 0.0
 
     @property
+    def counted_seconds(self) -> float | None:
+        """When a change first counted a task that waits; None: no change did."""
+        since = self.since_seconds
+        return None if since is None else since + 0.5 * PERIOD_SECONDS
+
+    @property
     def is_suspicious(self) -> bool:
         """Whether the last change may be the first that shows a task which waits."""
         return bool(self.tasks) and self.tasks[-1] >= MIN_TASKS

@@ -3,7 +3,8 @@
 Two ages of each wait. The lower bound is the time between the first and the last poll that saw it
 in the same call: that long it has waited at least, and mails print it. The upper bound begins at
 the poll before the first one, or in the second in which something gave reason to poll: that long
-it may have waited, and thresholds compare it. Units: seconds of the program's clock.
+it may have waited. Thresholds compare the upper bound of several victims; one victim alone is
+judged by the lower bound and one poll (`likely_seconds`). Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ fs/nfsd/nfssvc.c, fs/smb/server/connection.c, drivers/vhost/vhost.c, drivers/tar
 OWN = "iowarden"
 """Its units and programs: what its own scans and polls wait for harms no program."""
 _PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
+FOLLOWED_SECONDS = 2.0
+"""Between two polls while a wait goes on."""
 LATE_POLL_SECONDS = 5.0
 """After a longer gap between polls one more poll has to see the same wait."""
 
@@ -58,6 +61,8 @@ class Wait:
     """Whether each poll could be compared with the one before."""
     late: bool = False
     """Whether the last poll came after a gap, and no other has confirmed it."""
+    counted_seconds: float | None = None
+    """When the load average counted it first, None: only the polls show it."""
 
     @property
     def min_seconds(self) -> float:
@@ -68,6 +73,19 @@ class Wait:
     def max_seconds(self) -> float:
         """How long it may have waited by the last poll."""
         return self.last_seconds - self.not_before_seconds
+
+    @property
+    def known_seconds(self) -> float:
+        """When it was first known to wait: at its first poll, or when it was counted before."""
+        return self.first_seconds if self.counted_seconds is None else self.counted_seconds
+
+
+def likely_seconds(known_seconds: float, max_seconds: float) -> float:
+    """Return how long a wait has likely lasted that is known to have lasted for `known_seconds`.
+
+    Polls of a host that is always busy are up to 5 s apart: its upper bound may be so much more.
+    """
+    return min(known_seconds + FOLLOWED_SECONDS, max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +106,13 @@ def next_polls(
     now: float,
     *,
     trigger_seconds: float,
+    counted_seconds: float | None = None,
     legacy_queued_ratio: float | None,
 ) -> tuple[Polls, tuple[Wait, ...]]:
     """Return the polls with one more at `now`, and the waits that ended since the last one.
 
-    `trigger_seconds`: when something first gave reason to poll, for the first poll of all.
+    `trigger_seconds`: when something first gave reason to poll, for the first poll of all;
+    `counted_seconds`: when the load average first counted a task that waits.
     `legacy_queued_ratio`: unwritten data as a share of the dirty limit on a kernel before 3.2,
     None: not known, or a later kernel.
     """
@@ -100,6 +120,9 @@ def next_polls(
     is_late = polls.last_seconds is not None and now - earlier > LATE_POLL_SECONDS
     # What a poll of just now did not see began after it; one of long ago says nothing.
     not_before = max(earlier, trigger_seconds) if is_late else earlier
+    is_first = polls.last_seconds is None or is_late
+    if counted_seconds is not None and not (is_first and not_before <= counted_seconds <= now):
+        counted_seconds = None  # other polls have seen since what was counted then
     waits: dict[Key, Wait] = {}
     for task in tasks:
         if task.kernel and not task.command.startswith(SERVERS):
@@ -109,9 +132,7 @@ def next_polls(
         key = task.pid, task.start_ticks
         waits[key] = _next_wait(
             polls.waits.get(key),
-            task,
-            now,
-            not_before,
+            Wait(task, purpose(task), now, now, not_before, counted_seconds=counted_seconds),
             is_late=is_late,
             legacy_queued_ratio=legacy_queued_ratio,
         )
@@ -154,24 +175,19 @@ def _with_lock_waiters(waits: Mapping[Key, Wait]) -> Mapping[Key, Wait]:
 
 def _next_wait(
     before: Wait | None,
-    task: BlockedTask,
-    now: float,
-    not_before: float,
+    began: Wait,
     *,
     is_late: bool,
     legacy_queued_ratio: float | None,
 ) -> Wait:
-    """Return the wait of a task at this poll: the one of the last poll goes on, or a new one."""
-    of_task = purpose(task)
-    began = Wait(task, of_task, now, now, not_before)
+    """Return the wait of a task at this poll: the one of the last poll goes on, or `began` now."""
     if before is None:
         return began
+    task, now = began.task, began.last_seconds
     compared = continuity(before.task, task)
     if compared is Continuity.ANOTHER_CALL:
         return began
-    wait = Wait(
-        task, of_task, before.first_seconds, now, before.not_before_seconds, before.proven, is_late
-    )
+    wait = replace(before, task=task, purpose=began.purpose, last_seconds=now, late=is_late)
     if compared is Continuity.SAME_CALL:
         return wait
     # Not older than the limit, however often it was seen: it may be a new wait each time.
@@ -181,6 +197,7 @@ def _next_wait(
         proven=False,
         first_seconds=max(before.first_seconds, now - limit),
         not_before_seconds=max(before.not_before_seconds, now - limit),
+        counted_seconds=None,
     )
 
 

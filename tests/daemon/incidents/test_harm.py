@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.blocked_server import SP_PC, SPEED, Server, backend
 
+from iowarden.daemon.polling.task_polls import BUSY_GAPS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -419,12 +421,42 @@ def test_a_healthy_load_makes_no_mail(load: Callable[[], Server]) -> None:
 
 
 @pytest.mark.system
-def test_a_backup_of_90_minutes_with_one_victim_of_24_s_makes_no_mail() -> None:
-    """20 s of processor time, as each second of it is one of the machine's.
+def test_a_backup_of_90_minutes_with_one_victim_of_28_s_makes_no_mail() -> None:
+    """20 s of processor time, as each second of it is one of the machine's."""
+    assert backup_night(5_400, [range(3_000, 3_028)]).subjects() == []
 
-    A host that is always busy is looked at each 5 s, and a wait counts from the look before it.
-    """
-    assert backup_night(5_400, [range(3_000, 3_024)]).subjects() == []
+
+PHASES = range(sum(map(int, BUSY_GAPS)))
+"""Of the polls on a host where tasks are always blocked."""
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_one_victim_that_waits_28_s_beside_a_backup_is_not_mailed(phase: int) -> None:
+    """The poll before the first that sees it is up to 5 s earlier: it may have waited for 33 s."""
+    assert backup_night(80, [range(30 + phase, 58 + phase)]).subjects() == []
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_one_victim_that_waits_34_s_beside_a_backup_is_mailed_by_then(phase: int) -> None:
+    """The first poll that sees it is up to 5 s late."""
+    server = backup_night(80, [range(30 + phase, 64 + phase)])
+    assert 28.0 <= server.subjects()[0][0] - (90 + phase) <= 35.0
+
+
+@pytest.mark.parametrize("offset", range(5))
+@pytest.mark.parametrize(("seconds", "is_mailed"), [(28, False), (34, True)])
+def test_one_program_that_only_the_load_average_counts_is_mailed_within_35_s(
+    seconds: int, offset: int, *, is_mailed: bool
+) -> None:
+    """The first poll that sees it is up to 11 s late, and the load average counted it before."""
+    server = quiet(Server(), 70 + offset)
+    began = server.second
+    stuck = backend(1, stack=SERVER_STACK, wait_channel=SERVER_STACK[0], waits_at="filer:/home")
+    for _ in range(seconds):
+        server.pass_second([stuck], is_counted=False, **QUIET)
+    quiet(server, 5)
+    mailed = [at - began for at, _, _ in server.subjects()]
+    assert (mailed != [], all(28.0 <= at <= 35.0 for at in mailed)) == (is_mailed, True)
 
 
 def test_a_storm_of_short_waits_is_a_notice_for_the_digest() -> None:

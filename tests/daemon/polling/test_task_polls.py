@@ -11,8 +11,9 @@ from support.blocked import task
 from support.memory import Memory
 
 from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
-from iowarden.daemon.polling.task_polls import BUSY_GAPS, FOLLOWED_SECONDS, TaskPolls
+from iowarden.daemon.polling.task_polls import BUSY_GAPS, TaskPolls
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, PERIOD_SECONDS, next_changes
+from iowarden.rules.signals.waits.waits import FOLLOWED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

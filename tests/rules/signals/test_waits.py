@@ -395,15 +395,21 @@ def test_kilobytes_explain_no_wait_though_they_are_all_that_was_written() -> Non
     assert causes(load) == ()
 
 
-def frozen(seconds: float, victims: int = 1, *, end: float | None = None) -> Harm:
-    """Return the harm of so many backends that have been waiting for so long at a moment."""
+def frozen(
+    seconds: float, victims: int = 1, *, end: float | None = None, gap_seconds: float = 0.0
+) -> Harm:
+    """Return the harm of so many backends that have been waiting for so long at a moment.
+
+    `gap_seconds`: so much earlier was the poll before the first that saw them.
+    """
     at = seconds if end is None else end
+    began = at - seconds
     return Harm(
         tuple(
             Victim(
-                waits.Wait(task(pid=n), Purpose.STORAGE, at - seconds, at, at - seconds),
+                waits.Wait(task(pid=n), Purpose.STORAGE, began, at, began - gap_seconds),
                 seconds,
-                seconds,
+                seconds + gap_seconds,
             )
             for n in range(victims)
         )
@@ -411,13 +417,20 @@ def frozen(seconds: float, victims: int = 1, *, end: float | None = None) -> Har
 
 
 def played(
-    spans: list[tuple[float, float]], victims: int = 1, *, until: float, min_seconds: float = 0.0
+    spans: list[tuple[float, float]],
+    victims: int = 1,
+    *,
+    until: float,
+    min_seconds: float = 0.0,
+    gap_seconds: float = 0.0,
 ) -> list[tuple[float, freezes.DeviceFreezes]]:
     """Return the state at each poll, 2 s apart, of a device that freezes in these spans."""
     state, result, now = freezes.NO_FREEZES, [], 0.0
     while now <= until:
         present = [span for span in spans if span[0] <= now < span[1]]
-        harmed = frozen(now - present[0][0], victims, end=now) if present else Harm()
+        harmed = Harm()
+        if present:
+            harmed = frozen(now - present[0][0], victims, end=now, gap_seconds=gap_seconds)
         state = freezes.next_freezes(
             state, harmed, now, previous_poll_seconds=now - 2.0, min_seconds=min_seconds
         )
@@ -457,6 +470,46 @@ def test_how_bad_a_freeze_is(
     states = played(spans, victims, until=max(end for _, end in spans) + 30)
     assert reached(states, Level.WARNING) == warned, sentence
     assert reached(states, Level.CRITICAL) == critical, sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "spans", "victims", "warned", "critical"),
+    [
+        ("one of 28 s", [(100, 128)], 1, None, None),
+        ("one of 56 s", [(100, 158)], 1, 128, None),
+        ("one of 60 s", [(100, 162)], 1, 128, 158),
+        ("three of 6 s within an hour", [(100, 108), (900, 908), (1800, 1808)], 1, None, None),
+        ("three of 8 s", [(100, 110), (900, 910), (1800, 1810)], 1, 1808, None),
+        ("26 s of each 84 s", [(84 * n, 84 * n + 28) for n in range(1, 8)], 1, 260, None),
+        ("two victims of 8 s", [(100, 110)], 2, 108, None),
+        ("two victims of 56 s", [(100, 158)], 2, 108, 156),
+    ],
+)
+def test_one_victim_alone_has_waited_for_one_poll_longer_than_polls_show(
+    sentence: str,
+    spans: list[tuple[float, float]],
+    victims: int,
+    warned: float | None,
+    critical: float | None,
+) -> None:
+    """The poll before the first was 5 s earlier; several victims may have waited since then."""
+    states = played(spans, victims, until=max(end for _, end in spans) + 30, gap_seconds=5.0)
+    assert reached(states, Level.WARNING) == warned, sentence
+    assert reached(states, Level.CRITICAL) == critical, sentence
+
+
+def test_a_restart_makes_no_wait_of_one_victim_longer() -> None:
+    """Two waits of 6 s, a restart, and a third one of 12 s: no third of 10 s."""
+    series = played([(100, 108), (900, 908)], until=920, gap_seconds=5.0)[-1][1].series
+    assert series is not None
+    after = freezes.next_freezes(
+        freezes.DeviceFreezes(freezes.restored(freezes.stored(series))),
+        frozen(12, end=1812.0),
+        1812.0,
+        previous_poll_seconds=1810.0,
+    )
+    assert after.series is not None
+    assert (after.series.times, after.series.level) == (3, Level.COUNTED)
 
 
 def test_a_guard_raises_the_threshold_of_its_device() -> None:
