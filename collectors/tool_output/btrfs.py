@@ -17,6 +17,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.redundancy import redundancy_text
 from iowarden.collectors.tool_output.space import size_bytes
 
 if TYPE_CHECKING:
@@ -78,13 +79,18 @@ _SHOW_DEVICE = lazy_pattern(
 )
 _LOST = lazy_pattern(r"warning, device \d{1,20} is missing[ \t]*")
 """Above the heading of its file system. Source: btrfs-progs, kernel-shared/volumes.c."""
-_SHOW_OTHERS = lazy_pattern(r"[ \t]*Total devices .*|[Bb]trfs(?:-progs)? v\d.*|warning, .*")
+_SHOW_TOTAL = lazy_pattern(r"[ \t]*Total devices (?P<total>\d{1,6}) .*")
+_SHOW_OTHERS = lazy_pattern(r"[Bb]trfs(?:-progs)? v\d.*|warning, .*")
 _MISSING = "Some devices missing"
 _MISSING_ADVICE = (
     "Find it: lsblk, the kernel's log, cable and power. If it is lost for good, replace it while"
     " the others are intact: btrfs replace start DEVID NEW-DEVICE MOUNTPOINT. Back up first what"
     " matters."
 )
+_LOST_DEVICES = {"RAID1C4": 3, "RAID1C3": 2, "RAID6": 2, "RAID1": 1, "RAID10": 1, "RAID5": 1}
+"""By profile how many devices may be lost. Others have one device for each block, as DUP has.
+Source: kernel, fs/btrfs/volumes.c, btrfs_raid_array, tolerated_failures."""
+_PROFILE_NAME = lazy_pattern(r"\b(?:RAID\d\w{0,2}|DUP|single)\b", re.IGNORECASE)
 _USAGE_ROW = lazy_pattern(r"[ \t]+(?P<name>[A-Z][\w (),]{2,40}):[ \t]+(?P<value>\S+)(?:[ \t]+.*)?")
 _PROFILE = lazy_pattern(
     r"(?P<kind>Data|Metadata|System)[,+\w]{0,40}: Size:(?P<size>\S+), Used:(?P<used>\S+)(?: .*)?"
@@ -95,6 +101,7 @@ _USAGE_DEVICE = lazy_pattern(
     r"|[ \t]*\d{1,20}[ \t]+(?:/|<?missing).*|[ \t]+(?:Total|Used)[ \t].*"
 )
 """Rows of a device; from the second line on of '-T', _cmd_filesystem_usage_tabular."""
+_MISSING_ROW = lazy_pattern(r"[ \t]*(?:\d{1,20}[ \t]+)?<?missing\b")
 _NO_ROOM_BYTES = 1 << 30
 """Unallocated bytes below which btrfs may not get another block group; one has up to 1 GiB."""
 _METADATA_FULL_RATIO = 0.9
@@ -271,8 +278,10 @@ def _scrub(report: _Report, lines: _Lines) -> None:
 
 def _shown(report: _Report, lines: _Lines) -> None:
     name = ""
+    totals: dict[str, int] = {}
     devices: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
+    partial: set[str] = set()
     for number, line in lines:
         heading, device = _SHOW_HEADING.fullmatch(line.strip()), _SHOW_DEVICE.fullmatch(line)
         if heading is not None:
@@ -281,23 +290,44 @@ def _shown(report: _Report, lines: _Lines) -> None:
         elif device is not None:
             is_lost = "MISSING" in device["path"] or "missing" in device["path"]
             (lost if is_lost else devices)[name].append(f"devid {device['devid']}")
+        elif (total := _SHOW_TOTAL.fullmatch(line)) is not None:
+            totals[name] = int(total["total"])
         elif _MISSING in line:
-            lost[name] = lost[name] or ["some"]
+            partial.add(name)
         elif not _SHOW_OTHERS.fullmatch(line):
             report.unparsed.append(
                 UnparsedLine("btrfs filesystem show: unknown line", line, number)
             )
     for name, present in devices.items():
-        missing = lost[name]
-        health = ComponentHealth.DEGRADED if missing else ComponentHealth.OK
+        count = len(lost[name]) or (max(totals.get(name, 0) - len(present), 1) * (name in partial))
+        health = ComponentHealth.DEGRADED if count else ComponentHealth.OK
         thing = TextObject("file system", name, "", health, details={"devices": len(present)})
-        text = f"a device is missing: {', '.join(missing)}"
-        fault = ("warning", "BtrfsDeviceMissing", text, _MISSING_ADVICE)
-        report.add("btrfs filesystem show", thing, *([fault] if missing else []))
-        if not present and not missing:
+        fault = _missing(lost[name], count, totals.get(name), None)
+        report.add("btrfs filesystem show", thing, *([fault] if count else []))
+        if not present and not count:
             report.unparsed.append(
                 UnparsedLine(f"btrfs filesystem show: {name}: expected its devices, got none")
             )
+
+
+def _missing(
+    names: list[str], count: int, total: int | None, tolerated: int | None
+) -> tuple[str, str, str, str]:
+    """Return the fault of a file system without some of its devices, by what its profiles allow.
+
+    The profile that allows the fewest decides; without it the last copy may be in use.
+    """
+    devices = f"{count} of {total} devices" if total else f"{count} device{'s'[: count != 1]}"
+    text = f"{devices} missing{': ' * bool(names)}{', '.join(names)}"
+    left = None if tolerated is None else tolerated - count
+    if left is None:
+        text += "; whether its profiles survive another: btrfs filesystem usage MOUNTPOINT"
+    elif left < 0:
+        text += "; a profile of it does not survive that: data are lost while it is missing"
+    else:
+        text += f"; {redundancy_text(left, 1, 'device')}"
+    severity = "warning" if left and left > 0 else "critical"
+    return severity, "BtrfsDeviceMissing", text, _MISSING_ADVICE
 
 
 # --- btrfs filesystem usage
@@ -321,7 +351,7 @@ def _usage(report: _Report, lines: _Lines) -> None:
         report.unparsed.append(UnparsedLine(reason))
     faults: list[tuple[str, str, str, str]] = []
     if sizes.get("Device missing"):
-        faults.append(("warning", "BtrfsDeviceMissing", "a device is missing", _MISSING_ADVICE))
+        faults.append(_missing([], _missing_rows(lines), None, _tolerated(lines)))
     size, used = areas.get("Metadata", (None, None))
     unallocated = sizes.get("Device unallocated")
     is_tight = unallocated is not None and unallocated < _NO_ROOM_BYTES
@@ -333,6 +363,28 @@ def _usage(report: _Report, lines: _Lines) -> None:
     health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
     thing = TextObject("file system", "btrfs", "", health)
     report.add("btrfs filesystem usage", thing, *faults)
+
+
+def _missing_rows(lines: _Lines) -> int:
+    """Return how many devices are missing: each has a row in each area that it has a part of."""
+    most = rows = 0
+    for _, line in lines:
+        if not line.startswith((" ", "\t")):  # the heading of an area
+            rows = 0
+        rows += bool(_MISSING_ROW.match(line))
+        most = max(most, rows)
+    return max(most, 1)
+
+
+def _tolerated(lines: _Lines) -> int | None:
+    """Return how many devices the weakest profile may lose; None: no profile is in the text."""
+    profiles: list[str] = []
+    for _, line in lines:
+        if _PROFILE.fullmatch(line):
+            profiles.append(line.partition(":")[0].partition(",")[2])
+        elif line.split()[:2] == ["Id", "Path"]:
+            profiles += _PROFILE_NAME.findall(line)
+    return min((_LOST_DEVICES.get(each.upper(), 0) for each in profiles), default=None)
 
 
 # --- btrfs filesystem df

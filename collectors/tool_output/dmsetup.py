@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.device_mapper.target_status import (
     FAILURES,
@@ -15,7 +15,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid.controller import ComponentHealth
-from iowarden.collectors.redundancy import NONE_LEFT
+from iowarden.collectors.redundancy import NONE_LEFT, redundancy_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,6 @@ _STATES: Mapping[str, _Fault] = {
     "i": ("warning", "its device has only a table that is not in use: its I/O waits"),
 }
 _HEALTHS: Mapping[str, _Fault] = {
-    "r": ("warning", "a member failed or came back: it needs a refresh (lvchange --refresh)"),
     "m": ("warning", "its copies or its parity have mismatches"),
     "F": ("critical", "the pool failed: no access to its data"),
     "D": ("critical", "it has no free data blocks: writes wait or fail"),
@@ -151,77 +150,154 @@ _HEALTHS: Mapping[str, _Fault] = {
     "E": ("critical", "it could not write to its cache"),
 }
 _REDUNDANT = frozenset("rRmM")
-_LVM_ADVICE = "See which devices it is on, and which are missing: lvs -a -o +devices; pvs"
+_PARTIAL = frozenset("pr")
+"""Health of a volume that runs without one of its devices: it is missing, or the kernel failed it.
+"""
+_LEG = lazy_pattern(r"(?P<volume>.+)_(?P<kind>r|m)(?:image|meta)_\d{1,3}")
+_LEG_IN_DEVICES = lazy_pattern(r"_[rm]image_(\d{1,3})\(")
+_SEGMENT_TYPE = lazy_pattern(r"(?P<level>raid(?:10|[01456])|mirror)(?:_\w{1,20})?")
+_PARITY_LEGS = {"raid0": 0, "raid4": 1, "raid5": 1, "raid6": 2}
+_LVM_ADVICE = "See which devices it is on, and which are missing: lvs -a -o +segtype,devices; pvs"
+
+
+class _LvmRow(NamedTuple):
+    """A row of lvs, vgs or pvs; `words` are all of its words, `at` is the place of Attr in them."""
+
+    kind: str
+    number: int
+    line: str
+    words: Sequence[str]
+    at: int
+
+    @property
+    def attributes(self) -> str:
+        return self.words[self.at]
+
+    @property
+    def name(self) -> str:
+        if self.kind != "LV":
+            return self.words[0]
+        return "/".join((*self.words[1 : self.at], self.words[0].strip("[]")))
 
 
 def parse_lvm(text: str) -> Parsed:
     """Parse the tables of lvs, vgs and pvs by their attributes.
 
-    Source: LVM2, man/lvs.8_end, vgs.8_end, pvs.8_end. Limits: other columns than Attr and the
-    percentages are ignored; how many more members a RAID volume may lose is not in it.
+    Source: LVM2, man/lvs.8_end, vgs.8_end, pvs.8_end. Limits: of other columns only the
+    percentages, Type and Devices are used.
     """
-    objects: list[TextObject] = []
-    findings: list[Finding] = []
     unread: list[UnparsedLine] = []
-    outputs: dict[str, None] = {}
+    rows: list[_LvmRow] = []
+    lost: list[tuple[str, str]] = []
     kind = ""
     for number, line in enumerate(text.split("\n"), 1):
         if (head := _LVM_HEAD.fullmatch(line)) is not None:
             kind = head["kind"]
         elif (missing := _MISSING.fullmatch(line)) is not None:
             if missing["vg"]:
-                fault = line.strip().removeprefix("WARNING: ")
-                findings.append(
-                    Finding("warning", "LvmDeviceMissing", missing["vg"], fault, _LVM_ADVICE)
-                )
+                lost.append((missing["vg"], line.strip().removeprefix("WARNING: ")))
         elif kind and line.strip():
-            row = _lvm_row(kind, line.split())
+            row = _lvm_row(kind, number, line)
             if row is None:
                 unread.append(UnparsedLine(f"{kind.lower()}s: expected attributes", line, number))
+            else:
+                rows.append(row)
+    # Where no volume is shown the missing device may hold the only copy of its data.
+    severity = "warning" if any(row.kind == "LV" for row in rows) else "critical"
+    findings = [
+        Finding(severity, "LvmDeviceMissing", group, fault, _LVM_ADVICE) for group, fault in lost
+    ]
+    objects: list[TextObject] = []
+    legs = _legs(rows)
+    for row in rows:
+        faults = [*_lvm_faults(row, legs, severity)]
+        if row.kind == "LV" and (unknown := _unknown(row.name, row.attributes)):
+            unread.append(UnparsedLine(unknown, row.line, row.number))
+            if not faults:
                 continue
-            name, faults = row
-            if kind == "LV" and (unknown := _unknown(name, line.split())):
-                unread.append(UnparsedLine(unknown, line, number))
-                outputs["lvs"] = None
-                if not faults:
-                    continue
-            findings += [
-                Finding(severity, "LvmFault", name, f"{name}: {fault}", _LVM_ADVICE)
-                for severity, fault in faults
-            ]
-            health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
-            objects.append(TextObject("volume" if kind == "LV" else kind, name, "", health))
-    if objects:
-        outputs["lvs"] = None
-    if not outputs:
+        findings += [
+            Finding(level, "LvmFault", row.name, f"{row.name}: {fault}", _LVM_ADVICE)
+            for level, fault in faults
+        ]
+        health = ComponentHealth.ATTENTION if faults else ComponentHealth.OK
+        objects.append(TextObject("volume" if row.kind == "LV" else row.kind, row.name, "", health))
+    if not rows:
         unread.append(UnparsedLine("lvs: expected a row below 'LV VG Attr', got none"))
     return Parsed(
         Tool.LVS,
         objects=tuple(objects),
         findings=tuple(findings),
-        outputs=tuple(outputs),
+        outputs=("lvs",) if rows else (),
         unparsed=tuple(unread),
     )
 
 
-def _lvm_row(kind: str, words: Sequence[str]) -> tuple[str, list[_Fault]] | None:
-    """Return the name and the faults of a row; None: it has no attributes."""
+def _lvm_row(kind: str, number: int, line: str) -> _LvmRow | None:
+    """Return a row; None: it has no attributes."""
     pattern = {"LV": _LV_ATTR, "VG": _VG_ATTR, "PV": _PV_ATTR}[kind]
+    words = line.split()
     at = next((n for n, word in enumerate(words) if n and pattern.fullmatch(word)), None)
-    if at is None:
-        return None
-    attributes = words[at]
-    if kind == "LV":
-        name = "/".join((*words[1:at], words[0].strip("[]")))
-        return name, list(_of_volume(attributes, words[at + 1 :]))
-    is_ill = attributes[3] == "p" if kind == "VG" else attributes[2] == "m"
-    text = "a physical volume of it is missing" if kind == "VG" else "it is missing"
-    return words[0], [("warning", text)] if is_ill else []
+    return None if at is None else _LvmRow(kind, number, line, words, at)
 
 
-def _unknown(name: str, words: Sequence[str]) -> str:
+def _lvm_faults(row: _LvmRow, legs: Mapping[str, Sequence[str]], severity: str) -> Iterator[_Fault]:
+    """Yield what is wrong with a row; of a missing device itself with this severity."""
+    if row.kind == "VG" and row.attributes[3] == "p":
+        yield severity, "a physical volume of it is missing"
+    elif row.kind == "PV" and row.attributes[2] == "m":
+        yield severity, "it is missing"
+    elif row.kind == "LV":
+        yield from _of_volume(row, legs)
+
+
+def _legs(rows: Sequence[_LvmRow]) -> dict[str, list[str]]:
+    """Return by RAID volume the health of each leg: of their rows ('lvs -a'), or of its Devices.
+
+    A leg that only the volume's own row names has the health '?': one of them is missing.
+    """
+    legs: dict[str, list[str]] = {
+        row.name: ["?"] * len(set(_LEG_IN_DEVICES.findall(row.line)))
+        for row in rows
+        if row.kind == "LV" and row.attributes[0] in _REDUNDANT
+    }
+    shown: dict[str, list[str]] = {}
+    for row in rows:
+        leg = _LEG.fullmatch(row.name) if row.kind == "LV" else None
+        if leg is not None and "image_" in row.name and leg["volume"] in legs:
+            shown.setdefault(leg["volume"], []).append(row.attributes[8])
+    return legs | shown
+
+
+def _less_redundancy(row: _LvmRow, legs: Sequence[str]) -> _Fault:
+    """Return the fault of a RAID volume that runs without one of its legs, or more."""
+    what = "a device of it is missing: it runs without that"
+    if row.attributes[8] == "r":
+        what = "a member failed or came back: it needs a refresh (lvchange --refresh)"
+    left = _legs_left(row, legs)
+    if left is None:
+        return "critical", f"{what}; the text does not show whether redundancy is left"
+    if left < 0:
+        return "critical", f"{what}; more are missing than its redundancy covers"
+    return "warning" if left else "critical", f"{what}; {redundancy_text(left, 1, 'device')}"
+
+
+def _legs_left(row: _LvmRow, legs: Sequence[str]) -> int | None:
+    """Return how many more legs a RAID volume may lose; None: its level is not in the text."""
+    types = (_SEGMENT_TYPE.fullmatch(word) for word in row.words[1:])
+    level = next((each["level"] for each in types if each is not None), "")
+    missing = max(sum(leg in _PARTIAL for leg in legs), 1)
+    if level in _PARITY_LEGS:
+        return _PARITY_LEGS[level] - missing
+    if level == "raid10":  # two copies, and which legs hold the same is not shown
+        return max(1 - missing, 0)
+    if level in {"raid1", "mirror"} and legs:
+        return len(legs) - 1 - missing
+    # Two legs: LVM makes no other level of them that has redundancy.
+    return 1 - missing if len(legs) == 2 else None
+
+
+def _unknown(name: str, attributes: str) -> str:
     """Return what the row of a logical volume does not show; '': its state is in it."""
-    attributes = next(word for word in words[1:] if _LV_ATTR.fullmatch(word))
     if attributes[0] == "t" and attributes[4] == "-":
         return (
             f"lvs: the pool {name} is not active: how full it is, and whether its metadata are"
@@ -232,20 +308,25 @@ def _unknown(name: str, words: Sequence[str]) -> str:
     return ""
 
 
-def _of_volume(attributes: str, rest: Sequence[str]) -> Iterator[_Fault]:
+def _of_volume(row: _LvmRow, legs: Mapping[str, Sequence[str]]) -> Iterator[_Fault]:
     """Yield what is wrong with a logical volume."""
+    attributes = row.attributes
     kind, state, health = attributes[0], attributes[4], attributes[8]
+    leg = _LEG.fullmatch(row.name)
     if state in _STATES:
         yield _STATES[state]
-    if health == "p" and kind in _REDUNDANT:
-        yield "warning", "a device of it is missing: it runs without that, with less redundancy"
+    if leg is not None and leg["volume"] in legs:
+        return  # its volume, whose row is in the text as well, has the fault
+    if health in _PARTIAL and (kind in _REDUNDANT or leg is not None):
+        yield _less_redundancy(row, legs.get(row.name, ()))
     elif health == "p":
         yield "critical", "a device of it is missing: part of its data is not available"
     elif health in _HEALTHS and not (health == "m" and kind not in _REDUNDANT):
         yield _HEALTHS[health]
-    used = [float(word.replace(",", ".")) / 100 for word in rest if _PERCENT.fullmatch(word)]
     if kind not in "tds":
         return
+    rest = row.words[row.at + 1 :]
+    used = [float(word.replace(",", ".")) / 100 for word in rest if _PERCENT.fullmatch(word)]
     warning, critical = _FULL["snapshot"] if kind == "s" else _FULL_BY_DEFAULT
     for area, ratio in zip(("data", "metadata"), used, strict=False):
         if ratio > warning:

@@ -13,8 +13,8 @@ LVS = "  LV   VG   Attr       LSize   Pool Origin Data%  Meta%  Move Log Cpy%Syn
     [
         ("root vg0 -wi-ao----  50.00g", ""),
         ("data vg1 rwi-aor---  1.82t                 100.00", ""),
-        ("data vg1 rwi-aor-p-  1.82t                 100.00", "warning"),
-        ("data vg1 rwi-aor-r-  1.82t                 100.00", "warning"),
+        ("data vg1 rwi-aor-p-  1.82t                 100.00", "critical"),
+        ("data vg1 rwi-aor-r-  1.82t                 100.00", "critical"),
         ("data vg1 rwi-aor-m-  1.82t                 100.00", "warning"),
         ("flat vg1 -wi-----p-  1.82t", "critical"),
         ("pool vg1 twi-aotzD-  9.00g  100.00 0.73", "critical"),
@@ -34,6 +34,52 @@ def test_attributes_of_a_logical_volume(row: str, severity: str) -> None:
     levels = {a.severity for a in explained.alerts}
     assert severity in levels if severity else not levels, explained.alerts
     assert explained.unparsed == ()
+
+
+@pytest.mark.parametrize("health", "pr")
+@pytest.mark.parametrize("is_all", [True, False])
+@pytest.mark.parametrize(
+    ("segment_type", "legs", "lost", "severity"),
+    [
+        ("raid1", 2, 1, "critical"),
+        ("raid1", 3, 1, "warning"),
+        ("raid1", 3, 2, "critical"),
+        ("mirror", 2, 1, "critical"),
+        ("raid0", 2, 1, "critical"),
+        ("raid5_ls", 4, 1, "critical"),
+        ("raid6_zr", 5, 1, "warning"),
+        ("raid6_zr", 5, 2, "critical"),
+        ("raid10", 4, 1, "critical"),
+        ("", 2, 1, "critical"),
+        ("", 4, 1, "critical"),
+    ],
+)
+def test_a_volume_without_a_leg_is_as_severe_as_the_redundancy_that_is_left(
+    segment_type: str, legs: int, lost: int, severity: str, is_all: bool, health: str
+) -> None:
+    """As of md: by its type and its legs. Its legs are no volumes of their own with lost data."""
+    if lost > 1 and not is_all:
+        pytest.skip("how many legs are lost is in their rows only")
+    kind = "mimage" if segment_type == "mirror" else "rimage"
+    devices = ",".join(f"d_{kind}_{leg}(0)" for leg in range(legs))
+    rows = [f"d vg1 rwi-aor-{health}- 1.82t 100.00 {segment_type} {devices}"]
+    for leg in range(legs * is_all):
+        own = health if leg < lost else "-"
+        rows += [
+            f"[d_{kind}_{leg}] vg1 Iwi-aor-{own}- 1.82t linear /dev/sd{'abcdef'[leg]}(1)",
+            f"[d_rmeta_{leg}] vg1 ewi-aor-{own}- 4.00m linear /dev/sd{'abcdef'[leg]}(0)",
+        ]
+    explained = read(LVS + "".join(f"  {row}\n" for row in rows))
+    assert [(a.severity, a.object) for a in explained.alerts] == [(severity, "vg1/d")]
+    assert explained.unparsed == ()
+
+
+def test_a_missing_device_is_critical_only_where_no_volume_is_shown() -> None:
+    """Which volumes lost data or redundancy is in the rows of lvs; without them it is not known."""
+    group = "  VG   #PV #LV #SN Attr   VSize VFree\n  vg1    2   1   0 wz-pn- 3.64t    0\n"
+    volume = f"{LVS}  root vg1 -wi-ao----  50.00g\n"
+    assert [a.severity for a in read(group).alerts] == ["critical"]
+    assert [a.severity for a in read(group + volume).alerts] == ["warning"]
 
 
 def test_a_missing_physical_volume() -> None:

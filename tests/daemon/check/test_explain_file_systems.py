@@ -280,3 +280,57 @@ def test_the_usage_of_btrfs_as_a_table() -> None:
     assert [each.alert for each in lost.alerts] == ["BtrfsDeviceMissing"]
     assert lost.unparsed == ()
     assert read(USAGE.format(missing="0.00B", first="/dev/sdp      ")).status == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "metadata", "missing", "severity"),
+    [
+        ("RAID1", "RAID1", 1, "critical"),
+        ("single", "RAID1", 1, "critical"),
+        ("RAID0", "RAID1C3", 1, "critical"),
+        ("RAID6", "RAID1C3", 1, "warning"),
+        ("RAID6", "RAID1C3", 2, "critical"),
+        ("RAID1C3", "RAID1C4", 1, "warning"),
+        ("RAID5", "RAID1C4", 1, "critical"),
+        ("RAID10", "RAID10", 1, "critical"),
+    ],
+)
+@pytest.mark.parametrize("is_table", [True, False])
+def test_a_missing_device_of_btrfs_is_as_severe_as_what_its_profiles_still_survive(
+    data: str, metadata: str, missing: int, severity: str, is_table: bool
+) -> None:
+    """By the weakest profile. Source: kernel, fs/btrfs/volumes.c, tolerated_failures."""
+    head = USAGE.partition("                  Data")[0].format(missing="500.00GiB")
+    lost = [f"{'<missing disk>' if number else 'missing'}" for number in range(missing)]
+    if is_table:
+        rows = f"Id Path {data} {metadata} {metadata} Unallocated Total Slack\n"
+        for number, path in enumerate([*lost, "/dev/sdq"], 1):
+            rows += f" {number} {path} 165.00GiB 64.00GiB 32.00MiB 239.00GiB 500.00GiB -\n"
+    else:
+        rows = ""
+        for area, profile in (("Data", data), ("Metadata", metadata), ("System", metadata)):
+            rows += f"{area},{profile}: Size:165.00GiB, Used:150.00GiB (90.91%)\n"
+            rows += "".join(f"   {path}\t 165.00GiB\n" for path in [*lost, "/dev/sdq"])
+    explained = read(head + rows)
+    assert [each.severity for each in explained.alerts] == [severity]
+    assert explained.unparsed == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("\t*** Some devices missing\n", "1 of 2 devices missing;"),
+        ("\tdevid    2 size 0 used 0 path  MISSING\n", "1 of 2 devices missing: devid 2;"),
+        ("\tdevid    2 size 0 used 0 path /dev/sdc MISSING\n", "missing: devid 2;"),
+    ],
+)
+def test_a_btrfs_that_lacks_a_device_may_have_lost_its_last_copy(rows: str, words: str) -> None:
+    """'filesystem show' has no profile, and of two devices no profile survives another loss."""
+    head = "Label: 'media'  uuid: 4f0c92d1-1b2e-47a0-9b6e-5a0d2c77f3e1\n"
+    total = "\tTotal devices 2 FS bytes used 1.11TiB\n"
+    device = "\tdevid    1 size 3.64TiB used 1.14TiB path /dev/sdb\n"
+    explained = read(head + total + device + rows)
+    (lost,) = explained.alerts
+    assert (lost.severity, lost.alert) == ("critical", "BtrfsDeviceMissing")
+    assert words in lost.text
+    assert "btrfs filesystem usage" in lost.text
