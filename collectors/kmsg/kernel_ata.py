@@ -56,6 +56,15 @@ _ATA_SHAPES = tuple(
         (r"EH pending after [0-9]+ tries, giving up", "ata_reset_failed"),
         (r"(?:port|link) is slow to respond", "ata_slow"),
         (r"(?:qc timeout|lost interrupt|command 0x[0-9a-f]+ timeout)", "ata_timeout"),
+        # to 2.6.20
+        *(
+            (rf"tag \d{{1,3}} cmd 0x[0-9a-f]+ Emask .*\((?P<code>{mask})\)", kind)
+            for mask, kind in (*_ATA_MASKS.items(), ("[^()]*", "ata_result"))
+        ),
+        # to 2.6.32: below them are the registers
+        (r"(?:translated ATA stat/err|no sense translation for) (?P<code>.+)", "ata_status"),
+        (r"(?:port|device) failed to respond", "ata_reset_failed"),
+        (r"(?:classification failed|follow-up softreset required)", "ata_reset_failed"),
         # to 2.6.17
         (r"status=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_status"),
         (r"error=0x[0-9a-f]+ \{ *(?P<code>.*\bBadCRC\b.*?) *\}", "ata_interface_error"),

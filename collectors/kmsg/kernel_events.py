@@ -58,6 +58,7 @@ from iowarden.collectors.kmsg.kernel_scsi import (
     disk_line,
     dumped,
     old_sense,
+    scsi_command,
     scsi_line,
     scsi_rest,
 )
@@ -217,6 +218,8 @@ def _line_reader(text: str) -> LineReader | None:
             return disk_line
     elif text[:1] == "(" or text[:4] == "*** ":
         return cluster_line
+    elif text[:6] == "<<vend":  # of the code of an additional sense
+        return scsi_rest
     if text.endswith(("callbacks suppressed", " to 0")) or "limit=" in text:
         return shaped
     return None
@@ -274,6 +277,7 @@ _LINE_READERS: dict[str, LineReader] = {
     ),
     **dict.fromkeys(("Read", "Write", "Verify", "SCSI"), scsi_rest),
     **dict.fromkeys(("Info", "Current", "Deferred"), old_sense),
+    "command": scsi_command,
     "ata": ata_line,
     "res": registers,
     **dict.fromkeys(oom_kill.LEADS, _oom_line),

@@ -396,13 +396,17 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (r"vs-\d+: .*(?:i/o failure|I/O)", "fs_error"),
     ),
-    "md raid multipath ---": (
+    "md raid multipath --- Operation": (
         (
             rf"{_MD}(?:Disk failure on {_DEVICE}|IO failure on (?P<other>[\w!/.-]+)), disabling",
             "md_disk_failure",
         ),
         (
-            r"(?:md/)?raid\w*:(?P<device>\w+): Operation continuing on (?P<code>\d+) devices",
+            # to 2.6.32 without the array, and to 2.6.27 as a line of its own
+            (
+                r"(?:(?:md/)?(?:raid\w*|multipath)(?::(?P<device>\w+))?: )?"
+                r"Operation continuing on (?P<code>\d+) (?:devices|IO paths)"
+            ),
             "md_members",
         ),
         (

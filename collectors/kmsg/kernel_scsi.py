@@ -38,13 +38,16 @@ _ADDRESS = lazy_pattern(
 )
 _OLD_SENSE = lazy_pattern(
     r"(?:(?P<device>\w+): )?(?:Info fld=0x(?P<block>[0-9a-f]{1,16})[^,]*, )?"
-    r"(?:Current|Deferred):? (?:(?P<other>\w[\w:]*): )?sense key:? (?P<key>[^,]+)",
+    r"(?:Current|Deferred)(?: \[descriptor\])?:? (?:(?P<other>\w[\w:]*): )?sense key(?:=|:? )"
+    r"(?P<key>[^,]+)",
     re.ASCII | re.IGNORECASE,
 )
+"""To 2.6.24, scsi_print_sense_hdr; 'sense key=0x3' without CONFIG_SCSI_CONSTANTS."""
 _SENSE = lazy_pattern(r"Sense Key : (?P<key>[^\[]+)", re.ASCII)
 _ADDITIONAL = lazy_pattern(r"(?:Add\. Sense|Additional sense): (?P<words>.+)", re.ASCII)
 _CODES = lazy_pattern(
-    r"ASC=(?:0x)?([0-9a-f]{1,2}),? *ASCQ=(?:0x)?([0-9a-f]{1,2})", re.IGNORECASE | re.ASCII
+    r"ASC=(?:0x)?([0-9a-f]{1,2}),? *(?:<<vendor>> )?ASCQ=(?:0x)?([0-9a-f]{1,2})",
+    re.IGNORECASE | re.ASCII,
 )
 _INFO = lazy_pattern(r"Info fld=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
 _COMMAND = lazy_pattern(
@@ -134,7 +137,17 @@ def scsi_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     tag = found["tag"] or ""
     if (scsi.device, scsi.tag) != (device, tag) or not continues(scsi, line):
         state = state._replace(scsi=ScsiCommand(device, place, tag, line.monotonic_seconds))
+    if not rest:  # to 2.6.24: 'command: Read (10): 28 00 ...' is the next line
+        return state, EXEMPT
     return _scsi(state, line, rest)
+
+
+def scsi_command(state: Classifier, line: KernelLine, text: str) -> Taken:
+    """Parse 'command: Read (10): 28 00 ...' (to 2.6.24, scsi_print_command)."""
+    words = text.removeprefix("command: ")
+    if words == text or not continues(state.scsi, line):
+        return state, None
+    return _scsi(state, line, words)
 
 
 def scsi_rest(state: Classifier, line: KernelLine, text: str) -> Taken:
@@ -282,13 +295,22 @@ def dumped(state: Classifier, line: KernelLine, text: str) -> Taken:
     return state._replace(scsi=scsi._replace(dump=open_dump, block=block)), EXEMPT
 
 
-_IDE = lazy_pattern(r"(?P<device>hd[a-z]): \w+: (?:status|error)=0x[0-9a-f]+", re.ASCII)
+_IDE = lazy_pattern(
+    r"(?P<device>hd[a-z]): (?:(?:\w+|(?:status|irq|dma) (?:timeout|error)(?: error)?):"
+    r" (?:status|error)=0x[0-9a-f]+"
+    r"|(?P<timeout>dma_timer_expiry|DMA timeout|timeout waiting for DMA|lost interrupt"
+    r"|DMA interrupt recovery|drive not ready for command|no DRQ after issuing))",
+    re.ASCII,
+)
+"""Source: drivers/ide of 2.6.18 and 2.6.32, ide-io.c, ide-iops.c, ide-dma.c, ide-taskfile.c."""
 _IDE_SECTOR = lazy_pattern(r"LBA ?sect=([0-9]{1,20})", re.ASCII)
 
 
 def disk_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse a line that begins with a disk's name."""
-    if (ide := _IDE.match(text)) is not None:
+    if (ide := _IDE.match(text)) is not None and ide["timeout"]:
+        return state, ("ata_timeout", {"device": ide["device"], "code": ide["timeout"]})
+    if ide is not None:
         at = _IDE_SECTOR.search(text)
         sector = None if at is None else number(at[1])
         fields: Fields = {"device": ide["device"], "sector": sector}

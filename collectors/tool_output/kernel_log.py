@@ -18,15 +18,17 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import (
     KERNEL_LEADS,
     SIGNS,
+    Finding,
     LocatedEvent,
     Parsed,
     Tool,
     UnparsedLine,
 )
 from iowarden.collectors.pasted_text.no_verdict import no_verdict
+from iowarden.collectors.redundancy import NONE_LEFT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iowarden.collectors.kmsg.kernel_classifier import Classifier
     from iowarden.collectors.kmsg.kernel_line import KernelLine
@@ -91,11 +93,42 @@ def parse_kernel_log(text: str) -> Parsed:
     return Parsed(
         Tool.KERNEL,
         events=tuple(events),
+        findings=tuple(_last_members(events)),
         outputs=("kernel log",) if known else (),
         unparsed=tuple(unread),
         lines=count,
         others=others,
     )
+
+
+def _last_members(events: Sequence[LocatedEvent]) -> Iterator[Finding]:
+    """Yield arrays that have one member, or one path, left, and were not rebuilt later in the text.
+
+    The service reads that from /proc/mdstat. Of more members it depends on the level, which the
+    kernel does not print with their number.
+    """
+    left: dict[str, str] = {}
+    member = ""
+    for each in events:
+        event = each.event
+        if event.kind == "md_disk_failure":
+            member = event.device
+        elif event.kind == "md_members" and _CONTINUES.search(event.text):
+            left[event.device] = member
+        elif event.kind == "md_sync_done":
+            left.pop(event.device, None)
+            left.pop("", None)  # to 2.6.32 the line has no array
+    for array, failed in left.items():
+        after = f" after {failed} failed" * bool(failed)
+        text = f"{array or 'an array'}: one member is left{after}: {NONE_LEFT}"
+        yield Finding("critical", "MdDegraded", array or failed, text, _LAST_MEMBER_ADVICE)
+
+
+_CONTINUES = lazy_pattern(r"Operation continuing on 1 (?:devices|IO paths)\b")
+_LAST_MEMBER_ADVICE = (
+    "Back up first what the last member holds. See what the array is now: cat /proc/mdstat;"
+    " mdadm --detail /dev/MD. Then add a new disk: mdadm /dev/MD --add NEW-DISK"
+)
 
 
 def _below_head(line: KernelLine) -> KernelLine | None:

@@ -57,7 +57,61 @@ OLD = (
         ),  # fs/iomap.c 4.15, fs/direct-io.c 5.4
         {"kind": "fs_warning"},
     ),
+    # IDE disks, of drivers/ide 2.6.9 to 2.6.32
+    *(
+        (f"hda: {words}", {"kind": "ata_timeout", "device": "hda"})
+        for words in (
+            "dma_timer_expiry: dma status == 0x61",  # ide-dma.c
+            "DMA timeout error",  # ide-io.c, ide_dma_timeout_retry
+            "DMA timeout retry",
+            "timeout waiting for DMA",  # ide-dma.c
+            "lost interrupt",  # ide-io.c, ide_timer_expiry
+            "no DRQ after issuing MULTWRITE_EXT",  # ide-taskfile.c
+            "drive not ready for command",  # ide-io.c, start_request
+        )
+    ),
+    (
+        "hda: status timeout: status=0xd0 { Busy }",  # ide-iops.c, ide_wait_stat
+        {"kind": "ide_error", "device": "hda"},
+    ),
+    # SATA, of libata-eh.c and libata-scsi.c 2.6.18
+    *(
+        (
+            f"ata2.00: tag 0 cmd 0xca Emask 0x9 stat 0x51 err 0x40 ({mask})",
+            {"kind": kind, "device": "ata2.00", "code": mask},
+        )
+        for mask, kind in (
+            ("media error", "ata_media_error"),
+            ("timeout", "ata_timeout"),
+            ("ATA bus error", "ata_bus_error"),
+            ("host bus error", "ata_bus_error"),
+            ("HSM violation", "ata_result"),
+            ("device error", "ata_result"),
+            ("unknown error", "ata_result"),
+        )
+    ),
+    (
+        "ata5: translated ATA stat/err 0x51/40 to SCSI SK/ASC/ASCQ 0x3/11/04",
+        {"kind": "ata_status", "device": "ata5"},
+    ),
+    ("ata5: no sense translation for status: 0x51", {"kind": "ata_status", "device": "ata5"}),
+    ("ata5: port failed to respond (30 secs)", {"kind": "ata_reset_failed", "device": "ata5"}),
+    ("ata5: classification failed", {"kind": "ata_reset_failed", "device": "ata5"}),
+    # SCSI sense, of constants.c 2.6.18: scsi_print_sense_hdr, scsi_show_extd_sense
+    *(
+        (f"sdb: {error}{form}: {key}", {"kind": "scsi_medium_error", "device": "sdb"})
+        for error in ("Current", "Deferred")
+        for form in ("", " [descriptor]")
+        for key in ("sense key: Medium Error",)
+    ),
+    ("sdb: Current: sense key=0x4", {"kind": "scsi_hardware_error", "device": "sdb"}),
     # arrays, of drivers/md
+    (
+        "Operation continuing on 3 devices",  # 2.6.9 to 2.6.27: the line below the next one
+        {"kind": "md_members", "code": "3"},
+    ),
+    ("raid10: Operation continuing on 3 devices.", {"kind": "md_members", "code": "3"}),  # 2.6.32
+    ("multipath: Operation continuing on 2 IO paths.", {"kind": "md_members", "code": "2"}),
     (
         "raid5: Disk failure on sdb1, disabling device. Operation continuing on 3 devices",  # 2.6.9
         {"kind": "md_disk_failure", "device": "sdb1"},
@@ -597,3 +651,34 @@ def test_a_port_under_error_handling_that_comes_back_empty_is_reported() -> None
         state, events = classify(state, KernelLine(text, priority=4))
         told += [each.kind for each in events]
     assert told == ["ata_exception", "ata_reset", "ata_disabled"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ("Additional sense: Unrecovered read error - auto reallocate failed", "0x11/0x04"),
+        ("ASC=0x11 ASCQ=0x0", "0x11/0x00"),
+        ("<<vendor>> ASC=0x81 ASCQ=0x1", "0x81/0x01"),
+        ("ASC=0x11 <<vendor>> ASCQ=0x81", "0x11/0x81"),
+    ],
+)
+def test_the_codes_below_a_sense_of_2_6_18_are_of_its_disk(codes: str, code: str) -> None:
+    """Its line is indented, and has no name. Source: constants.c, scsi_show_extd_sense."""
+    state, told = Classifier(), []
+    for text in ("sdb: Current [descriptor]: sense key: Medium Error", f"    {codes}"):
+        state, events = classify(state, KernelLine(text, priority=6, monotonic_seconds=9.0))
+        told += events
+    sense, additional = (*told, *finish(state))
+    assert (sense.kind, sense.device) == ("scsi_medium_error", "sdb")
+    assert (additional.device, additional.sense_key, additional.code) == ("sdb", 3, code)
+
+
+def test_a_command_below_the_address_of_its_disk_has_its_sectors() -> None:
+    """To 2.6.24 in two lines. Source: constants.c, scsi_print_command."""
+    state, told = Classifier(), []
+    for text in ("sd 1:0:0:0: ", "        command: Read(10): 28 00 0b 39 ad ef 00 00 08 00"):
+        state, events = classify(state, KernelLine(text, priority=4, monotonic_seconds=9.0))
+        told += events
+    (command,) = told
+    assert (command.kind, command.device) == ("scsi_cdb", "1:0:0:0")
+    assert (command.block, command.blocks) == (0x0B39ADEF, 8)

@@ -255,3 +255,44 @@ def test_a_directory_that_ext4_cannot_read() -> None:
     """Before Linux 3.19 the warning has no number of the error."""
     line = "EXT4-fs warning (device sdq1): __ext4_read_dirblock:902: error reading directory block"
     assert named(read(f"[9.0] {line} (ino 2, block 0)\n")) == [("fs_error", "file system on sdq1")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "array"),
+    [
+        (
+            "raid1: Disk failure on sdb1, disabling device. \n\tOperation continuing on {} devices",
+            "sdb1",
+        ),
+        (
+            (
+                "raid1: Disk failure on sdb1, disabling device.\n"
+                "raid1: Operation continuing on {} devices."
+            ),
+            "sdb1",
+        ),
+        (
+            (
+                "md/raid1:md0: Disk failure on sdb1, disabling device.\n"
+                "md/raid1:md0: Operation continuing on {} devices."
+            ),
+            "md0",
+        ),
+        (
+            (
+                "multipath: IO failure on sdb1, disabling IO path.\n"
+                "multipath: Operation continuing on {} IO paths."
+            ),
+            "sdb1",
+        ),
+    ],
+)
+def test_an_array_with_one_member_left_has_no_redundancy(lines: str, array: str) -> None:
+    """As the kernels from 2.6.18 on print it; with more members the level decides."""
+    (worst, *_) = read(lines.format(1), "kernel").alerts
+    assert (worst.severity, worst.object) == ("critical", array)
+    assert "no redundancy left" in worst.text
+    more = read(lines.format(2), "kernel").alerts
+    assert [each.severity for each in more] == ["warning"]
+    rebuilt = lines.format(1) + f"\nmd: {array if array == 'md0' else 'md0'}: recovery done."
+    assert all("no redundancy" not in each.text for each in read(rebuilt, "kernel").alerts)
