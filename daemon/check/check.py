@@ -18,16 +18,18 @@ from iowarden.daemon.check import findings, installation, running_service, stora
 from iowarden.daemon.check.report import CheckReport
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
+from iowarden.rules import scrape_labels
 from iowarden.rules.advice import last_copies
 from iowarden.rules.advice.dirty_limits import backlog
 from iowarden.rules.advice.facts import Facts, advice_inputs, multipath, slow
-from iowarden.rules.alerting.alerts import AlertState
+from iowarden.rules.alerting.alerts import AlertState, identity
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.machine import Probe
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.recording.player import RecordingPlayer
     from iowarden.collectors.source import Source
     from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -157,6 +159,8 @@ def examine(  # noqa: PLR0913 - all but four are named where it is called
     readers.close()
     alerts = last_copies.marked(engine.rules.alerts(), engine.devices.places())
     own = [a for a in alerts if a.state in _REPORTED_STATES and not findings.about_iowarden(a)]
+    if player is None:
+        own = _as_in_service(own, engine, running_service.firing(settings.listen[0], query))
     found = [
         *findings.of_mail(settings, here=player is None),
         *findings.of_alerts(own, groups, _facts(engine, own)),
@@ -165,7 +169,7 @@ def examine(  # noqa: PLR0913 - all but four are named where it is called
     ]
     if player is None:  # a recording is of another machine
         step("querying the service and other exporters")
-        fired = {a.labels for a in own if a.active}
+        fired = {on_metrics(a, engine) for a in own if a.active}
         unit = running_service.unit(root())
         found += (
             running_service.findings(settings.listen[0], fired, unit)
@@ -181,6 +185,24 @@ def examine(  # noqa: PLR0913 - all but four are named where it is called
         found += findings.of_roles()
     found += findings.slow_group_findings(groups)
     return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
+
+
+def _as_in_service(alerts: Iterable[Alert], engine: Engine, fires: set[Labels]) -> list[Alert]:
+    """Return the alerts; what only waits here, after seconds, fires if it does in the service."""
+    return [
+        dataclasses.replace(each, state=AlertState.FIRING)
+        if each.state is AlertState.PENDING and on_metrics(each, engine) in fires
+        else each
+        for each in alerts
+    ]
+
+
+def on_metrics(alert: Alert, engine: Engine) -> Labels:
+    """Return the labels that an alert has in iowarden_alerts, by which the service's is the same.
+
+    Without its state, which may be another one there.
+    """
+    return scrape_labels.without(identity(alert), engine.hub.targets)
 
 
 def sources_of(made: pollers.Pollers, probe: Probe | None) -> list[Source[Any]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from iowarden.collectors.machine import Machine
+    from iowarden.collectors.model import Labels
 
 SERVICE_TIMEOUT_SECONDS = 2.0
 MAX_BYTES = 32 * 1024 * 1024
@@ -42,6 +43,7 @@ _LEVEL = {
 MAX_DISKS = 5
 """Unreadable disks with a line of their own."""
 _NOT_MONITORED = "iowarden_disk_not_monitored"
+_ALERTS = "iowarden_alerts"
 _UNNOTIFIED = "iowarden_incidents_unnotified"
 _NOTIFICATIONS = "iowarden_notifications_total"
 _LAST_DELIVERED = "iowarden_notifications_last_delivered_age_seconds"
@@ -122,9 +124,7 @@ Query = Callable[[str], _Metrics]
 """Evaluates an expression by the control socket. Errors: UserInputError."""
 
 
-def of_socket(
-    known: set[tuple[tuple[str, str], ...]], installed: Unit, query: Query
-) -> list[Finding]:
+def of_socket(known: set[Labels], installed: Unit, query: Query) -> list[Finding]:
     """Return the findings of a service that is queried by its control socket, as `findings`."""
     if installed is Unit.INACTIVE:
         level, text = _NOT_RUNNING[installed]
@@ -150,7 +150,7 @@ def of_socket(
 
 def findings(
     address: tuple[str, int],
-    known: set[tuple[tuple[str, str], ...]],
+    known: set[Labels],
     installed: Unit = Unit.ABSENT,
 ) -> list[Finding]:
     """Return the findings of the running service, without the alerts in `known`."""
@@ -171,27 +171,61 @@ def findings(
     return found
 
 
-def _of_samples(samples: _Metrics, known: set[tuple[tuple[str, str], ...]]) -> list[Finding]:
+def _of_samples(samples: _Metrics, known: set[Labels]) -> list[Finding]:
     return [*_service_alerts(samples, known), *_unresolved(samples), *_unreadable(samples)]
 
 
-def _service_alerts(
-    samples: _Metrics, known: set[tuple[tuple[str, str], ...]]
-) -> Iterator[Finding]:
-    for name, shown, _ in samples:
-        labels = dict(shown)
-        state = labels.pop("alertstate", "") if name == "iowarden_alerts" else ""
-        if state not in {"firing", "unknown"} or tuple(sorted(labels.items())) in known:
-            continue
-        alert = labels.pop("alertname", "?")
-        severity = labels.pop("severity", "warning")
-        level = _LEVEL.get(severity.lower(), Level.WARNING)
-        text = (
-            f"{state} in the running service ({severity}); what it means and what to do:"
-            f" iowarden explain {alert}"
+def firing(address: tuple[str, int], query: Query | None = None) -> set[Labels]:
+    """Return the labels of the alerts that fire in the service; none if it does not answer."""
+    host, _ = _reachable(address)
+    try:
+        samples = (
+            parse_metrics(_get(host, address[1], "/metrics")[1])
+            if query is None
+            else query(_ALERTS)
         )
-        place = _object(alert, labels)
-        yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
+    except UserInputError:
+        return set()
+    found = [labels for name, labels, _ in samples if name == _ALERTS]
+    return {_identity(each) for each in found if each.get("alertstate") == "firing"}
+
+
+def _identity(labels: Mapping[str, str], *others: str) -> Labels:
+    """Return the labels of an alert without its state, and without others."""
+    return tuple(sorted(p for p in labels.items() if p[0] not in ("alertstate", *others)))
+
+
+def _rank(labels: Mapping[str, str]) -> int:
+    level = _LEVEL.get(labels.get("severity", "").lower(), Level.WARNING)
+    return tuple(Level).index(level)
+
+
+def _service_alerts(samples: _Metrics, known: set[Labels]) -> Iterator[Finding]:
+    """Yield the alerts of the service that are not in `known`: of one object only the worst."""
+    found = [
+        labels
+        for name, labels, _ in samples
+        if name == _ALERTS and labels.get("alertstate") in {"firing", "unknown"}
+    ]
+    told: dict[Labels, int] = {}
+    for own in map(dict, known):
+        same = _identity(own, "severity")
+        told[same] = min(_rank(own), told.get(same, len(Level)))
+    for labels in sorted(found, key=_rank):
+        same = _identity(labels, "severity")
+        if told.setdefault(same, len(Level)) <= _rank(labels):
+            continue
+        told[same] = _rank(labels)
+        alert, severity = labels.get("alertname", "?"), labels.get("severity", "warning")
+        text = (
+            f"{labels['alertstate']} in the running service ({severity}); what it means and what"
+            f" to do: iowarden explain {alert}"
+        )
+        is_unknown = labels["alertstate"] == "unknown"
+        level = Level.UNKNOWN if is_unknown else tuple(Level)[_rank(labels)]
+        yield Finding(
+            level, alert, _object(alert, dict(_identity(labels, "alertname", "severity"))), text
+        )
 
 
 def _object(alert: str, labels: Mapping[str, str]) -> str:
@@ -205,21 +239,31 @@ def _object(alert: str, labels: Mapping[str, str]) -> str:
 
 
 def _unresolved(samples: _Metrics) -> Iterator[Finding]:
-    """Yield findings for open incidents: events of logs are in no other metric."""
-    open_now = {
-        dict(labels).get("severity", ""): int(value)
-        for name, labels, value in samples
-        if name == "iowarden_incidents_unresolved"
-    }
-    for word in ("critical", "warning"):
-        if count := open_now.get(word, 0):
-            text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
+    """Yield findings for open incidents whose alerts are not listed: they no longer fire."""
+    alerts = [labels for name, labels, _ in samples if name == _ALERTS]
+    listed = {labels.get("severity", "") for labels in alerts}
+    for word, count in _open_incidents(samples).items():
+        if word not in listed:
+            text = (
+                f"{count} {word} in the running service, of alerts that no longer fire;"
+                " 'iowarden incident list' shows more"
+            )
             yield Finding(_LEVEL[word], "open incidents", "", text)
     unnotified = sum(value for name, _, value in samples if name == _UNNOTIFIED)
     if unnotified:
         what = f"{unnotified:.0f} open incident{'s'[: unnotified != 1]}"
         text = f"nobody has been notified about {what}; 'iowarden status' shows why"
         yield Finding(Level.WARNING, "notifications", "", text)
+
+
+def _open_incidents(samples: _Metrics) -> dict[str, int]:
+    """Return how many incidents are open, by severity, the worst first; none of notice or info."""
+    open_now = {
+        labels.get("severity", ""): int(value)
+        for name, labels, value in samples
+        if name == "iowarden_incidents_unresolved"
+    }
+    return {word: n for word in ("critical", "warning") if (n := open_now.get(word, 0))}
 
 
 def _unreadable(samples: _Metrics) -> Iterator[Finding]:
@@ -260,10 +304,11 @@ def _receivers(samples: _Metrics) -> Iterator[Finding]:
 def _current_of(samples: _Metrics) -> str:
     values = {name: value for name, labels, value in samples if not labels}
     ages = [v for name, _, v in samples if name == "iowarden_collector_age_seconds"]
-    firing = sum(
-        n == "iowarden_alerts" and labels.get("alertstate") == "firing" for n, labels, _ in samples
-    )
+    firing = sum(n == _ALERTS and labels.get("alertstate") == "firing" for n, labels, _ in samples)
     words = [f"alerts firing: {firing}"]
+    if unresolved := _open_incidents(samples):
+        counted = ", ".join(f"{count} {word}" for word, count in unresolved.items())
+        words.append(f"open incidents: {counted} ('iowarden incident list')")
     if ages:
         words.append(f"data {duration(min(ages))} to {duration(max(ages))} old")
     waiting = sum(value for name, _, value in samples if name == "iowarden_notifications_waiting")
