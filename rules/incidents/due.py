@@ -265,10 +265,14 @@ def _is_first_due(
         return False
     # Since the opening, not the last start: an alert that flaps must not restart the wait.
     waited = now - incident.opened_seconds
-    is_urgent = incident.severity is Severity.CRITICAL
-    is_urgent = is_urgent or any(urgent(m) for m in reportable(incident, now))
     least = TOGETHER_SECONDS if len(updates) > 1 else 0.0
-    return waited >= (least if is_urgent else policy.grouping_seconds)
+    return waited >= (least if is_urgent(incident, now) else policy.grouping_seconds)
+
+
+def is_urgent(incident: Incident, now: float) -> bool:
+    """Whether a first mail does not wait: it is critical, programs are blocked, data at risk."""
+    is_critical = incident.severity is Severity.CRITICAL
+    return is_critical or any(urgent(m) for m in reportable(incident, now))
 
 
 def _is_retried(member: IncidentMember, policy: NotificationPolicy) -> bool:

@@ -19,7 +19,9 @@ WINDOW_SECONDS = 600.0
 MAX_SINGLE, MAX_URGENT = 3, 7
 """First mails within the window that are sent each for itself; of urgent incidents."""
 PAUSE_SECONDS, URGENT_PAUSE_SECONDS = 60.0, 5.0
-"""So long the next shared mail waits for further incidents."""
+"""So long after the last first mail the next shared one waits for further incidents."""
+LATEST_SECONDS = 120.0
+"""No longer after its opening: urgent incidents whose mails go at once must not delay it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,15 @@ def divided(first: Iterable[Incident], incidents: Iterable[Incident], now: float
         and incident.first_mailed_seconds is not None
         and now - incident.first_mailed_seconds < WINDOW_SECONDS
     ]
-    ranked = sorted(first, key=lambda incident: (not _is_urgent(incident, now), -incident.severity))
+    ranked = sorted(first, key=lambda each: (not due.is_urgent(each, now), -each.severity))
     excess = [
         incident
         for place, incident in enumerate(ranked, len(earlier))
-        if place >= (MAX_URGENT if _is_urgent(incident, now) else MAX_SINGLE)
+        if place >= (MAX_URGENT if due.is_urgent(incident, now) else MAX_SINGLE)
     ]
     if not excess:
         return Openings()
-    pause = URGENT_PAUSE_SECONDS if _is_urgent(excess[0], now) else PAUSE_SECONDS
-    is_too_soon = bool(earlier) and now - max(earlier) < pause
+    pause = URGENT_PAUSE_SECONDS if due.is_urgent(excess[0], now) else PAUSE_SECONDS
+    is_late = now - min(incident.opened_seconds for incident in excess) >= LATEST_SECONDS
+    is_too_soon = bool(earlier) and now - max(earlier) < pause and not is_late
     return Openings(postponed=excess) if is_too_soon else Openings(shared=excess)
-
-
-def _is_urgent(incident: Incident, now: float) -> bool:
-    return any(due.urgent(member) for member in due.reportable(incident, now))

@@ -1,6 +1,7 @@
 """Plays random streams of faults through the incidents, and prints which mails break the budget.
 
     PYTHONPATH=tests .venv/bin/python tests/bench/budget.py --streams 20000 [--first 0]
+    PYTHONPATH=tests .venv/bin/python tests/bench/budget.py --seed 17   # one, in detail
 
 The law is in support/budget.py; `make test` plays some of them.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 
 from support import budget
 
@@ -18,22 +20,57 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--streams", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="print this stream and its mails")
     chosen = parser.parse_args()
-    began, mails, wrong, most = time.process_time(), 0, 0, 0
+    if chosen.seed is not None:
+        _print_one(chosen.seed)
+        return
+    began, wrong, most = time.process_time(), 0, 0
+    streams, mails = Counter[str](), Counter[str]()
     for seed in range(chosen.first, chosen.first + chosen.streams):
-        spells = budget.stream(seed)
-        sent = budget.played(spells)
-        mails += len(sent)
-        hours = (sum(at <= other[0] < at + budget.HOUR for other in sent) for at, *_ in sent)
-        most = max(most, *hours, 0)
-        for miss in budget.misses(spells, sent):
+        stream = budget.stream(seed)
+        result = budget.played(stream)
+        streams[stream.family] += 1
+        mails[stream.family] += len(result.mails)
+        most = max(most, _most_an_hour(result))
+        for miss in budget.misses(stream, result):
             wrong += 1
-            print(f"seed {seed}: {miss}")
+            print(f"seed {seed}, {stream.family}: {miss}", flush=True)
     used = time.process_time() - began
+    for family, count in sorted(streams.items()):
+        print(f"{family}: {count} streams, {mails[family] / count:.1f} mails a stream")
     print(
-        f"{chosen.streams} streams: {wrong} wrong, {mails / chosen.streams:.1f} mails a stream,"
-        f" at most {most} an hour; {used:.0f} s of CPU"
+        f"{chosen.streams} streams: {wrong} wrong; at most {most} mails an hour about one incident;"
+        f" {used:.0f} s of CPU"
     )
+
+
+def _most_an_hour(result: budget.Played) -> int:
+    """Return the largest number of mails about one incident within an hour."""
+    return max(
+        (
+            sum(mail.at <= other.at < mail.at + budget.HOUR for other in result.of(mail.key))
+            for mail in result.mails
+        ),
+        default=0,
+    )
+
+
+def _print_one(seed: int) -> None:
+    stream = budget.stream(seed)
+    result = budget.played(stream)
+    for spell in stream.spells:
+        kind = f"{spell.kind.name} {spell.kind.severity} {spell.kind.redundancy}".strip()
+        print(f"{spell.start} to {spell.end}: {kind} of {spell.subject}")
+    for quiet in stream.silences:
+        print(f"{quiet.start} to {quiet.end}: silence of {quiet.subject}")
+    for each in result.acknowledged:
+        print(f"{each.at}: acknowledged {each.key}")
+    for mail in result.mails:
+        others = f" and {', '.join(mail.companions)}" if mail.companions else ""
+        print(f"mail at {mail.at}: {mail.reason}, {mail.key}{others}")
+    for miss in budget.misses(stream, result):
+        print(f"wrong: {miss}")
 
 
 if __name__ == "__main__":
