@@ -336,8 +336,8 @@ rules.signals.writeback: signals.activity signals.device signals.guards signals.
     signals.signal
 rules.signals.waits: signals.activity signals.device signals.discards signals.guards signals.queue
     signals.signal signals.storage_call signals.writeback
-rules.events: advice alerting conditions faults incidents notice rulefile severity topology
-    yaml_nodes
+rules.events: advice alerting conditions faults incidents notice rulefile severity
+    signals.storage_call topology yaml_nodes
 rules.notices: advice alerting faults incidents notice promql severity signals.storage_call
     signals.waits topology
 rules.manual: advice events promql rulefile severity topology

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.quantity import duration
+from iowarden.rules.signals.storage_call import waits_for_thaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,7 @@ _LINE = re.compile(
 """Source: kernel, kernel/hung_task.c, check_hung_task."""
 _BLOCKED = " blocked for over "
 NFS = "an NFS server"
+FROZEN = "a frozen file system"
 _CHANNELS = {
     "the journal of its file system": "jbd2 do_get_write_access wait_transaction add_transaction",
     "its XFS file system": "xfs_ xlog_",
@@ -53,8 +55,8 @@ _CHANNELS = {
     "data to be written back": "wb_wait_for_completion folio_wait_writeback wait_on_page_writeback",
     "a disk": "blk_ bio_ submit_bio_wait rq_qos_wait wbt_wait scsi_ nvme_ wait_on_buffer",
     "I/O": "io_schedule bit_wait_io folio_wait_bit wait_on_page_bit lock_page folio_lock dio_",
-    "a frozen file system": "percpu_rwsem_wait sb_start_write freeze_super",
-    "a lock that another task holds": "rwsem_down mutex_lock down_ schedule_preempt",
+    FROZEN: "freeze_super",
+    "a lock that another task holds": "rwsem_down percpu_ mutex_lock down_ schedule_preempt",
 }
 """What a task waits for, by the beginning of the name of the kernel function that it is in."""
 
@@ -136,6 +138,8 @@ def _with_summary(alert: Alert, text: str) -> Alert:
 
 def _cause(task: BlockedTask) -> str:
     """Return what a task waits for, by the kernel functions that it is in; '' if unknown."""
+    if waits_for_thaw(task):
+        return FROZEN
     for function in (task.wait_channel, *task.stack):
         own = function.lstrip("_")
         for words, begins in _CHANNELS.items():

@@ -136,10 +136,6 @@ _STORAGE = (
     "inode_dio_wait",
     "wait_on_bit_io",
     "bit_wait_io",
-    "sb_start_",
-    "__sb_start_write",  # fs/super.c: a frozen file system
-    "percpu_rwsem_wait",
-    "mnt_want_write",
     "vfs_fsync",
     "do_fsync",
     # swap and reclaim
@@ -247,6 +243,29 @@ _LOCKS = (
 )
 """Source: kernel/locking/{rwsem,mutex,semaphore}.c; lib/rwsem.c, arch/x86/lib/rwsem.S before 5.1.
 """
+_PERCPU_LOCKS = ("percpu_rwsem_wait", "__percpu_down_read", "percpu_down_")
+"""Locks that a file system takes for each write, so that it can be frozen; and the kernel for each
+fork, exit and exec, for its processors, its memory and all locks of files. Source: kernel,
+kernel/locking/percpu-rwsem.c."""
+_WRITE_ACCESS = ("__sb_start_write", "sb_start_", "mnt_want_write")
+"""Functions in which a task waits for nothing but a thaw. Source: kernel, fs/super.c, from 5.11 on
+include/linux/fs.h, where the compiler makes the first two a part of their callers; fs/namespace.c.
+"""
+_TAKES_WRITE_ACCESS = re.compile(
+    # fs/read_write.c, splice.c, remap_range.c, open.c, aio.c; io_uring/rw.c
+    r"vfs_(?:write|iter_write|iocb_iter_write|copy_file_range|clone_file_range|dedupe_file_range"
+    r"|fallocate|splice)|do_(?:iter_write|iter_readv_writev|readv_writev|writev|sendfile|splice"
+    r"|clone_file_range)|ksys_(?:write|pwrite)|do_sys_ftruncate|do_ftruncate|ksys_ftruncate"
+    r"|aio_write|io_submit_one|__io_submit_one|io_write|io_kiocb_start_write"
+    # fs/quota/quota.c; fs/overlayfs; fs/nfsd; drivers/block/loop.c
+    r"|quotactl|do_quotactl|ovl_|backing_file_write|nfsd_|lo_"
+    # Page faults: mm/filemap.c, fs/buffer.c, fs/*/file.c
+    r"|\w+(?:page_mkwrite|pfn_mkwrite|_fault)$"
+    # Changes that a file system makes itself (sb_start_intwrite)
+    r"|xfs_|ext4_evict_inode|start_transaction$|btrfs_|gfs2_|__gfs2_|f2fs_|nilfs_|ocfs2_"
+)
+"""Callers of `_WRITE_ACCESS`, from whose lock they cannot be told apart where it is a part of them.
+ext4 has another such lock in ext4_writepages."""
 _PATHS = (
     # fs/namei.c, in the order of its functions: who calls another may have it inlined.
     "lock_rename",
@@ -299,13 +318,37 @@ def _purpose(wait_channel: str, stack: tuple[str, ...], has_file: bool) -> Purpo
         return Purpose.WHOLE_WRITE_OUT
     if _any_starts(functions, _STORAGE) or has_file or _is_path_locked(functions):
         return Purpose.STORAGE
+    if _is_frozen(wait_channel, stack) or (not stack and wait_channel.startswith(_PERCPU_LOCKS)):
+        return Purpose.STORAGE
     return Purpose.ELSEWHERE if functions else Purpose.NOT_KNOWN
 
 
 def waits_for_lock(task: BlockedTask) -> bool:
     """Whether it waits for a lock that another task holds: the wait is that task's."""
+    if waits_for_thaw(task):
+        return False
     innermost = next(_functions(task.wait_channel, task.stack), "")
-    return innermost.startswith(_LOCKS) or _any_starts(task.stack[:3], _LOCKS)
+    is_locked = innermost.startswith((*_LOCKS, *_PERCPU_LOCKS))
+    return is_locked or _any_starts(task.stack[:3], _LOCKS)
+
+
+def waits_for_thaw(task: BlockedTask) -> bool:
+    """Whether a task waits until its file system is no longer frozen, and for no disk.
+
+    The wait channel alone does not show it: others wait in the same function, for other locks.
+    """
+    return _is_frozen(task.wait_channel, task.stack)
+
+
+@functools.lru_cache(maxsize=MAX_STACKS)
+def _is_frozen(wait_channel: str, stack: tuple[str, ...]) -> bool:
+    functions = tuple(_functions(wait_channel, stack))
+    if _any_starts(functions, _WRITE_ACCESS):
+        return True
+    if not functions or not functions[0].startswith(_PERCPU_LOCKS):
+        return False
+    taker = next((name for name in functions if not name.startswith(_PERCPU_LOCKS)), "")
+    return _TAKES_WRITE_ACCESS.match(taker) is not None
 
 
 def mapped_process(task: BlockedTask) -> int | None:

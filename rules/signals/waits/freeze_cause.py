@@ -1,8 +1,7 @@
 """Why programs are blocked: the deepest cause that the facts show, else 'unknown'. Pure.
 
 What hangs or is slow explains a backlog above it, a backlog explains a journal that waits behind
-it. Sources: kernel, fs/super.c (frozen file systems), fs/jbd2, fs/xfs (journals),
-mm/page-writeback.c (backlog).
+it. Sources: kernel, fs/jbd2, fs/xfs (journals), mm/page-writeback.c (backlog).
 """
 
 from __future__ import annotations
@@ -15,7 +14,12 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY_MAX, SWAP_MAX
 from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
 from iowarden.rules.signals.discards import is_discard
-from iowarden.rules.signals.storage_call import waits_for_lock, waits_for_server, waits_in
+from iowarden.rules.signals.storage_call import (
+    waits_for_lock,
+    waits_for_server,
+    waits_for_thaw,
+    waits_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +33,6 @@ MIN_BACKLOG_BYTES = 64 << 20
 """Or, where the dirty limits permit less, that from which the kernel pauses writers."""
 BACKLOG_SECONDS = 2.0
 """Less unwritten data than the devices write in this time delays no program noticeably."""
-_FROZEN = ("__sb_start_write", "sb_start_write", "sb_wait_write", "percpu_rwsem_wait")
 _JOURNAL = (
     "jbd2_log_wait_commit",
     "log_wait_commit",
@@ -450,11 +453,6 @@ def _is_queued(facts: DeviceFacts) -> bool:
 
 def _waits_for_writing(tasks: tuple[BlockedTask, ...]) -> bool:
     return _any_in(tasks, _WRITE_BACK) or _any_in(tasks, _JOURNAL)
-
-
-def waits_for_thaw(task: BlockedTask) -> bool:
-    """Whether a task waits until its file system is no longer frozen, and for no disk."""
-    return waits_in(task, _FROZEN)
 
 
 def waits_for_pool(task: BlockedTask) -> bool:

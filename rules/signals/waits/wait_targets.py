@@ -13,7 +13,12 @@ from iowarden.collectors.zfs.pool_state import POOL, pool_of
 from iowarden.rules.signals.activity import members, stack_below
 from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.discards import Discarder, is_discard, placed
-from iowarden.rules.signals.storage_call import is_server, waits_for_server, waits_in
+from iowarden.rules.signals.storage_call import (
+    is_server,
+    waits_for_server,
+    waits_for_thaw,
+    waits_in,
+)
 from iowarden.rules.signals.waits import device_facts, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     SYNC_SECONDS,
@@ -21,7 +26,6 @@ from iowarden.rules.signals.waits.freeze_cause import (
     is_fault,
     waits_for_pool,
     waits_for_swap,
-    waits_for_thaw,
 )
 
 if TYPE_CHECKING:

@@ -94,6 +94,14 @@ def test_other_lines_are_left_alone(line: str) -> None:
         (waiting("rq_qos_wait"), " waits for a disk,"),
         (waiting("", "io_schedule", "folio_wait_bit_common"), " waits for I/O,"),
         (waiting("rwsem_down_write_slowpath"), " waits for a lock that another task holds,"),
+        (
+            waiting("percpu_rwsem_wait", "percpu_rwsem_wait", "mnt_want_write", "path_openat"),
+            " waits for a frozen file system,",
+        ),
+        (
+            waiting("percpu_rwsem_wait", "percpu_rwsem_wait", "copy_process"),
+            " waits for a lock that another task holds,",
+        ),
         (waiting("0"), ""),
         (waiting("hub_event"), ""),
         (waiting("rq_qos_wait", pid=4712), ""),

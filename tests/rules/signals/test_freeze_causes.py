@@ -117,6 +117,12 @@ def task(*stack: str, **changes: object) -> BlockedTask:
             {},
             "frozen",
         ),
+        (
+            "another group's tasks are moved, and forks wait for that",
+            [("percpu_rwsem_wait", "__percpu_down_read", "copy_process", "kernel_clone")],
+            {},
+            "lock",
+        ),
         ("a suspended device", [READ], {"is_suspended": True}, "suspended"),
         (
             "dmsetup suspend freezes the file system as well",
@@ -199,6 +205,47 @@ def test_the_deepest_cause_that_the_facts_show(
     tasks = [task(*stack) for stack in stacks]
     found = freeze_cause(tasks, DeviceFacts(**facts))  # type: ignore[arg-type]
     assert found == expected, sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "caller", "expected"),
+    [
+        ("a write", ("vfs_write", "ksys_write"), "frozen"),
+        ("a write of several parts", ("do_iter_readv_writev", "vfs_writev"), "frozen"),
+        ("an asynchronous write", ("aio_write", "io_submit_one"), "frozen"),
+        ("a worker of io_uring", ("io_write", "io_issue_sqe"), "frozen"),
+        ("a file that is made", ("mnt_want_write", "path_openat"), "frozen"),
+        ("a page of a mapped file", ("ext4_page_mkwrite", "do_page_mkwrite"), "frozen"),
+        ("the same of XFS", ("__xfs_filemap_fault", "do_page_mkwrite"), "frozen"),
+        ("a transaction of XFS", ("xfs_trans_alloc", "xfs_inactive"), "frozen"),
+        ("a deleted file of ext4", ("ext4_evict_inode", "evict"), "frozen"),
+        ("a transaction of btrfs", ("start_transaction", "btrfs_evict_inode"), "frozen"),
+        ("a fork while tasks change their group", ("copy_process", "kernel_clone"), "lock"),
+        ("an exit meanwhile", ("exit_signals", "do_exit"), "lock"),
+        ("who moves them", ("percpu_down_write", "cgroup_attach_lock"), "lock"),
+        ("a processor that comes or goes", ("cpus_read_lock", "smpboot_thread_fn"), "lock"),
+        ("memory that comes or goes", ("get_online_mems", "kmem_cache_create"), "lock"),
+        ("a lock of a file", ("flock_lock_inode", "__do_sys_flock"), "lock"),
+        ("ext4 changes how a file is journaled", ("ext4_writepages", "do_writepages"), "lock"),
+    ],
+)
+def test_who_waits_for_write_access_waits_for_a_thaw_and_others_for_a_lock(
+    sentence: str, caller: tuple[str, ...], expected: str
+) -> None:
+    """All wait in one function; some kernels show the one between, and 5.10 a third."""
+    for between in ((), ("__percpu_down_read",)):
+        waiting = task("percpu_rwsem_wait", *between, *caller)
+        assert freeze_cause([waiting], DeviceFacts()) == expected, sentence
+    old = task("percpu_rwsem_wait", "__percpu_down_read", "__sb_start_write", *caller)
+    assert freeze_cause([old], DeviceFacts()) == "frozen"
+
+
+def test_of_a_wait_channel_alone_it_is_not_known_whose_lock_it_is() -> None:
+    """Unless another task shows that the file system is frozen."""
+    alone = replace(task("percpu_rwsem_wait"), stack=())
+    assert freeze_cause([alone], DeviceFacts()) == "lock"
+    other = task("percpu_rwsem_wait", "mnt_want_write", "path_openat")
+    assert freeze_cause([alone, other], DeviceFacts()) == "frozen"
 
 
 @pytest.mark.parametrize(
