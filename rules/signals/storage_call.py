@@ -264,8 +264,8 @@ _TAKES_WRITE_ACCESS = re.compile(
     # Changes that a file system makes itself (sb_start_intwrite)
     r"|xfs_|ext4_evict_inode|start_transaction$|btrfs_|gfs2_|__gfs2_|f2fs_|nilfs_|ocfs2_"
 )
-"""Callers of `_WRITE_ACCESS`, from whose lock they cannot be told apart where it is a part of them.
-ext4 has another such lock in ext4_writepages."""
+"""Callers of `_WRITE_ACCESS`, which is a part of them in most kernels. Not ext4_writepages, which
+has another such lock."""
 _PATHS = (
     # fs/namei.c, in the order of its functions: who calls another may have it inlined.
     "lock_rename",
