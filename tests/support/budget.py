@@ -32,6 +32,8 @@ HOUR, DAY = 3600.0, 86_400.0
 ROOT = "disk root"
 MAX_WORSE_SECONDS, MAX_LESSER = 6, 8
 """A worse kind waits 5 s, and is noticed within a second."""
+SIZES = (4, 6, 12, 12, 40)
+"""Of a stream, in faults, at most."""
 INTERVALS = (0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
 ANOTHER_OBJECT = 240.0
 GROUPING = 60.0
@@ -204,7 +206,7 @@ def cascade(random: Random) -> Stream:
     root = random.choice((HANG, WORSE_HANG))
     spells = [Spell(root, ROOT, 0, FOREVER)]
     at = 0.0
-    for number in range(random.randint(1, random.choice((4, 12, 40)))):
+    for number in range(random.randint(1, random.choice(SIZES))):
         at += random.expovariate(1 / random.choice((1.0, 3.0, 30.0, 600.0)))
         kind = random.choice(KINDS)
         place = random.randint(0, 8)
@@ -227,7 +229,7 @@ def _quiet(random: Random, subjects: Sequence[str]) -> Quiet:
 def independent(random: Random) -> Stream:
     """Return faults of disks that have nothing in common, within an hour."""
     at, spells = 0.0, []
-    for number in range(random.randint(2, random.choice((6, 12, 30)))):
+    for number in range(random.randint(2, random.choice(SIZES))):
         at += random.expovariate(1 / random.choice((0.3, 5.0, 60.0, 300.0)))
         lasts = random.choice((FOREVER, FOREVER, random.randint(1, 900)))
         kind = random.choice(ALONE)
@@ -241,7 +243,7 @@ def recurring(random: Random) -> Stream:
     gap = random.choice((120, 600, 1500, 4000, 9000, 30_000))
     jitter = random.choice((1.0, 1.0, 1.3, 3.0))
     at, spells = 0.0, []
-    for _ in range(random.randint(2, 60)):
+    for _ in range(random.randint(2, random.choice((4, 12, 60)))):
         lasted = max(1, round(length * jitter ** random.uniform(-1, 1)))
         spells.append(Spell(HANG, ROOT, int(at), int(at) + lasted))
         at += lasted + gap * random.choice((1.0, random.uniform(0.5, 2.0)))
@@ -256,7 +258,8 @@ def recurring(random: Random) -> Stream:
 class Player:
     """Plays a stream through the incidents: only at moments at which something may become due."""
 
-    AFTER_CHANGE = (-1, 0, 2, 5, 60, 120, 600)
+    AFTER_START = (0, 2, 5, 60, 120)
+    AFTER_END = (-1, 0, 5, 60, 600)
     AFTER_MAIL = (5, 30, 60, 120, 240, 480, 960)
 
     def __init__(self, stream: Stream) -> None:
@@ -270,17 +273,17 @@ class Player:
         self.further: list[int] = []
 
     def _moments(self) -> set[int]:
-        changes = {at for spell in self.stream.spells for at in (spell.start, spell.end)}
-        changes |= {at for each in self.stream.silences for at in (each.start, each.end)}
-        changes |= {*self.stream.acknowledged}
-        last = max(changes)
-        longest: dict[str, int] = {}
-        for spell in self.stream.spells:  # when it lasts half as long again as ever before
-            changes.add(min(spell.start + longest.get(spell.subject, 0) * 3 // 2 + 1, spell.end))
+        stream, longest = self.stream, dict[str, int]()
+        starts = {spell.start for spell in stream.spells} | {*stream.acknowledged}
+        starts |= {quiet.start for quiet in stream.silences}
+        ends = {each.end for each in (*stream.spells, *stream.silences)}
+        for spell in stream.spells:  # when it lasts half as long again as ever before
             before = longest.get(spell.subject, 0)
+            starts.add(min(spell.start + before * 3 // 2 + 1, spell.end))
             longest[spell.subject] = max(before, spell.end - spell.start)
-        moments = {max(at + step, 0) for at in changes for step in self.AFTER_CHANGE}
-        return moments | {last + step * 3600 for step in range(1, 27)}
+        moments = {at + step for at in starts for step in self.AFTER_START}
+        moments |= {at + step for at in ends for step in self.AFTER_END}
+        return moments | {max(ends) + step * 3600 for step in range(1, 27)}
 
     def _times(self) -> Iterator[int]:
         """Yield the moments in order, also those that mails add."""
@@ -435,6 +438,7 @@ def _worse(stream: Stream, result: Played) -> Iterator[str]:
     """The first of each worse kind is mailed 5 s after it began, or its silence ended."""
     seen = stream.seen()
     times = [mail.at for mail in result.mails if not mail.is_good]
+    times += [each.at for each in result.acknowledged]  # who did that saw it on the screen
     for spell in seen:
         first_ones = [
             kind
@@ -557,41 +561,42 @@ def _of_recurring(stream: Stream, result: Played) -> Iterator[str]:
     bad = [mail.at for mail in mails if not mail.is_good]
     news = [*_recurrences(stream.spells)]
     for before, at in itertools.pairwise((-1, *bad)):
-        if not any(before <= each <= at for each in news):
+        if not any(before <= each <= at for each, _ in news):
             yield f"mail at {at} without news since {before}"
-    for each, following in itertools.zip_longest(news, news[1:], fillvalue=10 * FOREVER):
+    for each, is_lasting in news:
         limit = each + INTERVALS[-1] + MAX_WORSE_SECONDS
-        if not any(each <= at <= limit for at in bad):
-            yield f"news at {each} was not mailed, the next is at {following}"
+        if is_lasting and not any(each <= at <= limit for at in bad):
+            yield f"news at {each} was not mailed"
     for mail in mails:
         if mail.is_good and _comes_and_goes_before(stream.spells, mail.at):
             yield f"good news at {mail.at} about what comes and goes"
 
 
-def _recurrences(spells: Sequence[Spell]) -> Iterator[float]:
-    """Yield when a fault that comes and goes is news."""
+def _recurrences(spells: Sequence[Spell]) -> Iterator[tuple[float, bool]]:
+    """Yield when a fault that comes and goes is news, and whether that is to be mailed.
+
+    What is longer than before, and over some seconds later, may be mailed.
+    """
     milestones = {3, *(n * 10**power for power in range(1, 4) for n in (1, 3))}
     onsets: list[int] = []
-    longest, severity, previous_end, mailed = 0.0, "", -DAY, -DAY
+    longest, mailed_longest, severity, previous_end, mailed = 0, 0, "", -DAY, -DAY
     for spell in spells:
-        quiet = spell.start - previous_end
+        quiet, lasted = spell.start - previous_end, spell.end - spell.start
         if quiet >= DAY:
-            onsets, longest, severity = [], 0.0, ""
+            onsets, longest, mailed_longest, severity = [], 0, 0, ""
         onsets.append(spell.start)
+        longest = max(longest, lasted)
         third = len(onsets) >= 3 and onsets[-1] - onsets[-3] <= DAY
-        is_news = len(onsets) == 1 or (third and len(onsets) in milestones)
-        is_news = is_news or (not third and quiet >= HOUR)
-        is_news = is_news or (third and spell.start - mailed >= 7 * DAY)
-        at: float | None = spell.start if is_news else None
-        if at is None and spell.kind.severity != severity == "warning":
-            at = spell.start
-        if at is None and spell.end - spell.start > 1.5 * longest + 1:
-            at = spell.start + 1.5 * longest + 1
-        if at is not None:
-            yield at
-            mailed = at
-            longest = max(longest, spell.end - spell.start)
-            severity = spell.kind.severity
+        is_again = len(onsets) == 1 or (not third and quiet >= HOUR)
+        is_again = is_again or (third and len(onsets) in milestones)
+        is_again = is_again or (third and spell.start - mailed >= 7 * DAY)
+        is_worse = spell.kind.severity != severity == "warning"
+        at = float(spell.start)
+        if not (is_again or is_worse):
+            at += 1.5 * mailed_longest + 1
+        if at < spell.end:
+            yield at, is_again or spell.end - at > MAX_WORSE_SECONDS
+            mailed, mailed_longest, severity = at, longest, spell.kind.severity
         previous_end = spell.end
 
 
