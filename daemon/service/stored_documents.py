@@ -138,8 +138,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " count urgent is_cause_unknown redundancy usual baseline",
-            program="since_seconds absent_seconds cleared_seconds unsilenced_seconds last_seconds"
+            " count blocks_now is_cause_unknown redundancy usual baseline",
+            program="since_seconds absent_seconds cleared_seconds last_seconds"
             " joined_seconds unknown_seconds",
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
@@ -288,7 +288,7 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("5c3ae18814e8e9f3",)),
+    "incidents": Document(dict[str, Incident], ("9fc0063b77a8f13a",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("f0844cd2bf4d930c",)),

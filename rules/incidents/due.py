@@ -406,7 +406,7 @@ def awaits_report(incident: Incident, now: float, report: InitialReport) -> bool
 
 def urgent(member: IncidentMember) -> bool:
     """Whether programs are blocked because of it, or data is at risk."""
-    return member.urgent == "true" or (member.what.urgent and member.urgent != "false")
+    return member.what.urgent if member.blocks_now is None else member.blocks_now
 
 
 def clear_seconds(incident: Incident, policy: NotificationPolicy) -> float:
@@ -503,7 +503,7 @@ def _severity_with_tasks(incident: Incident) -> float:
             each.severity
             for each in incident.members
             if each.name in WAITED_FOR
-            and each.urgent == "true"
+            and each.blocks_now
             and not each.silenced
             and _is_active(each)
         ),

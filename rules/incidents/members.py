@@ -61,7 +61,7 @@ def refreshed(
         else:
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
-    active = [_with_silence(m, now, quiet) for m in members if m.cleared_seconds is None]
+    active = [_with_silence(m, quiet) for m in members if m.cleared_seconds is None]
     over = sorted(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
@@ -270,13 +270,12 @@ def _member(
         subject=alert.subject,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
-        unsilenced_seconds=None if before is None else before.unsilenced_seconds,
         value=alert.value if alert.annotation(ESCALATE_WHEN_DOUBLED) == "true" else 0.0,
         count=alert.count,
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
         unknown_seconds=alert.unknown_seconds,
-        urgent=_urgency(alert, None if again else before),
+        blocks_now=_blocks_now(alert, None if again else before),
         is_cause_unknown=alert.annotation(CAUSE_KNOWN).strip() == "false",
         redundancy=redundancy,
         baseline=alert.annotation(BASELINE) == "true",
@@ -285,24 +284,19 @@ def _member(
     return member
 
 
-def _urgency(alert: Alert, before: IncidentMember | None) -> str:
-    """Return its urgency: what was urgent stays so until it ends, though its last seconds are not.
+def _blocks_now(alert: Alert, before: IncidentMember | None) -> bool | None:
+    """Return whether programs wait for it: if they did, until it ends; None: not known.
 
     A queue drains before its stall ends: its forecast is short then.
     """
-    stays = before is not None and before.urgent == "true"
-    return "true" if stays else alert.annotation(URGENT).strip()
+    if before is not None and before.blocks_now:
+        return True
+    return {"true": True, "false": False}.get(alert.annotation(URGENT).strip())
 
 
-def _with_silence(member: IncidentMember, now: float, quiet: Mapping[Key, str]) -> IncidentMember:
+def _with_silence(member: IncidentMember, quiet: Mapping[Key, str]) -> IncidentMember:
     """Return a member with its silence updated: once that ends, unreported alerts are news."""
     silenced, usual = member.key in quiet, quiet.get(member.key, "")
     if (silenced, usual) == (member.silenced, member.usual):
         return member
-    ends = member.silenced and not silenced
-    return replace(
-        member,
-        silenced=silenced,
-        usual=usual,
-        unsilenced_seconds=now if ends else member.unsilenced_seconds,
-    )
+    return replace(member, silenced=silenced, usual=usual)

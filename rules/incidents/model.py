@@ -54,7 +54,6 @@ class NotificationPolicy:
 
     grouping_seconds: float = 60.0
     all_clear_seconds: float = 600.0
-    reopen_interval_seconds: float = 3600.0
     close_seconds: float = 86_400.0
     reopen_seconds: float = 7 * 86_400.0
     remind_seconds: float = 7 * 86_400.0
@@ -81,8 +80,6 @@ class IncidentMember(life.Remembered):
     """As that of the alert."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
-    unsilenced_seconds: float | None = None
-    """When its last silence ended."""
     value: float = 0.0
     """The present value, if doubling it is an escalation."""
     count: int = 0
@@ -94,8 +91,8 @@ class IncidentMember(life.Remembered):
 
     unknown_seconds: float | None = None
     """Since when its data has been unavailable."""
-    urgent: str = ""
-    """As the annotation URGENT."""
+    blocks_now: bool | None = None
+    """Whether programs wait for it now: the annotation URGENT; None: as its kind usually does."""
     is_cause_unknown: bool = False
     """Whether it names its cause once that is known, and it is not: the annotation CAUSE_KNOWN."""
     redundancy: str | None = ""
