@@ -273,7 +273,7 @@ def _of_row(row: Mapping[str, str]) -> list[Finding]:
 
 
 def _pool_object(pool: PoolStatus) -> TextObject:
-    details = {"scan": pool.scan_text} if pool.scan_text else {}
+    details = {"scan": "; ".join(pool.scan_texts)} if pool.scan_texts else {}
     return TextObject("pool", pool.name, "", _HEALTH[pool.state], pool.state, details)
 
 
@@ -307,8 +307,8 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
     if scan is not None and scan.kind == "resilver" and scan.state == "running":
         done = "" if scan.done_ratio is None else f", {percentage(scan.done_ratio)} done"
         rows.append(("notice", "ZfsResilver", f"is being resilvered{done}", ""))
-    if scan is not None and scan.errors:
-        text = f"had {scan.errors} errors in its last scan"
+    if errors_left := sum(each.errors or 0 for each in pool.scans):
+        text = f"had {errors_left} errors in its last scan"
         rows.append(("warning", "ZfsScrubErrors", text, _CLEAR))
     return [
         Finding(severity, name, pool.name, f"pool {pool.name} {text}", advice)

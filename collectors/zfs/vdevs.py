@@ -130,7 +130,7 @@ def read_pool_devices(
                 pools[pool.name] = PoolDevices(
                     status,
                     space=_read_space(root, pool.name),
-                    scrubbed_seconds=_scrub_end_seconds(status.scan),
+                    scrubbed_seconds=_scrub_end_seconds(status.scrub),
                 )
                 continue
         except (ReadError, ParseError) as error:
@@ -196,12 +196,17 @@ def _samples(pool: PoolStatus) -> Iterator[Sample]:
     name = (("pool", pool.name),)
     if pool.data_errors is not None:
         yield "iowarden_zfs_pool_data_errors", name, float(pool.data_errors)
-    scan = pool.scan
-    if scan is not None:
+    # Of several vdevs that are resilvered at a time the one that has most to do.
+    for scan in {each.kind: each for each in sorted(pool.scans, key=_left)}.values():
         state = (("action", scan.kind), *name, ("state", scan.state))
         yield "iowarden_zfs_pool_scan_state", state, 1.0
-    if scan is not None and scan.done_ratio is not None:
-        yield "iowarden_zfs_pool_scan_ratio", (("action", scan.kind), *name), scan.done_ratio
+        if scan.done_ratio is not None:
+            yield "iowarden_zfs_pool_scan_ratio", (("action", scan.kind), *name), scan.done_ratio
+
+
+def _left(scan: Scan) -> float:
+    """Return how much of a scan is left, as a ratio."""
+    return 0.0 if scan.done_ratio is None else 1.0 - scan.done_ratio
 
 
 def unreadable(value: Mapping[str, PoolDevices]) -> Iterator[tuple[Labels, str]]:

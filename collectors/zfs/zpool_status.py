@@ -1,8 +1,8 @@
 """Parser of 'zpool status': pools, their devices with states and errors, the last scrub.
 
-Source: OpenZFS 2.1.11, 2.2.2, 2.3.9 and 2.4, cmd/zpool/zpool_main.c: status_callback,
-print_status_config, print_scan_scrub_resilver_status; the text is the same in all of them. JSON
-exists from 2.3 on only. *Limits:* in a text whose blanks were stripped a device belongs to the last
+Source: OpenZFS 0.8.6, 2.1.11, 2.2.2, 2.3.9 and 2.4, cmd/zpool/zpool_main.c: status_callback,
+print_status_config, print_scan_status; what differs are times and rates. JSON exists from 2.3 on
+only. *Limits:* in a text whose blanks were stripped a device belongs to the last
 group above it; times are local ones without a zone; the files of 'zpool status -v' are not read.
 """
 
@@ -50,7 +50,8 @@ _DISTRIBUTED_SPARE = lazy_pattern(r"draid[123]-\d{1,6}-\d{1,6}")
 """Source: OpenZFS, module/zfs/vdev_draid.c, vdev_draid_spare_get_parent."""
 _SCAN = lazy_pattern(
     r"(?:thorough |error )?(?P<kind>scrub|resilver)"
-    r"(?:(?:ed)? (?:repaired )?(?P<size>\S+) in .* with (?P<errors>\d{1,20}) errors on (?P<end>.*)"
+    r"(?:(?:ed)? (?:repaired |\([^)]*\) )?(?P<size>\S+) in .* with"
+    r" (?P<errors>\d{1,20}) errors on (?P<end>.*)"
     r"|(?: \([^)]*\))? (?P<word>canceled on|in progress since|paused since) (?P<at>.*))",
     re.DOTALL,
 )
@@ -117,20 +118,36 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """One pool. `unparsed` are lines of its configuration, by number, that are no row."""
+    """One pool. `unparsed` are lines of its configuration, by number, that are no row.
+
+    `scan_texts` are those of its fields 'scan:': a scrub, and behind it a resilver; from 2.1 on one
+    of each top-level vdev that is rebuilt ('resilvered (mirror-0)').
+    """
 
     name: str
     state: str
     devices: tuple[VirtualDevice, ...]
     status: str = ""
-    scan_text: str = ""
+    scan_texts: tuple[str, ...] = ()
     errors_text: str = ""
     unparsed: tuple[tuple[int, str], ...] = field(default=())
 
     @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scrubs and resilvers that are shown: those that run, and the last ones."""
+        return tuple(scan for scan in map(parse_scan, self.scan_texts) if scan is not None)
+
+    @property
     def scan(self) -> Scan | None:
-        """The last scrub or resilver; None: there was none, or another text."""
-        return parse_scan(self.scan_text)
+        """The scrub or resilver that runs, else the last one; None: there was none."""
+        return max(
+            self.scans, key=lambda scan: (scan.done_ratio is not None, str(scan.at)), default=None
+        )
+
+    @property
+    def scrub(self) -> Scan | None:
+        """The last scrub; None: there was none, or a later resilver has taken its place."""
+        return next((scan for scan in self.scans if scan.kind == "scrub"), None)
 
     @property
     def data_errors(self) -> int | None:
@@ -220,6 +237,8 @@ class _Pool:
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
+        self._scans: list[str] = []
+        """Of earlier fields of this name: it may be there more than once."""
         self._field = ""
         self._rows: list[tuple[int, str, re.Match[str]]] = []
         self._role = DATA
@@ -227,6 +246,8 @@ class _Pool:
 
     def take(self, number: int, line: str, words: str, match: re.Match[str] | None) -> None:
         if match is not None:
+            if match[1] == "scan" and "scan" in self._fields:
+                self._scans.append(self._fields["scan"])
             self._field, self._role = match[1], DATA
             self._fields[match[1]] = match[2]
         elif self._field != "config":
@@ -264,7 +285,7 @@ class _Pool:
                 for parent, (_, role, row) in zip(parents, self._rows, strict=True)
             ),
             status=self._fields.get("status", ""),
-            scan_text=self._fields.get("scan", ""),
+            scan_texts=tuple(filter(None, (*self._scans, self._fields.get("scan")))),
             errors_text=self._fields.get("errors", ""),
             unparsed=tuple(self._unparsed),
         )

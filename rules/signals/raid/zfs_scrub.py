@@ -32,8 +32,8 @@ def _ages(remembered: Remembered, pools: Mapping[str, PoolDevices], view: View) 
     for name, pool in pools.items():
         if pool.reason:
             continue
-        scan = pool.status.scan
-        is_running = scan is not None and scan.kind == "scrub" and scan.state == "running"
+        scrub = pool.status.scrub
+        is_running = scrub is not None and scrub.state == "running"
         last_seconds, is_end = remembered.get(name, ((now, 0.0),))[0]
         ended_seconds = pool.scrubbed_seconds
         if ended_seconds is not None:

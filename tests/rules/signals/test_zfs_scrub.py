@@ -23,7 +23,7 @@ class Pool:
         """Return for how long no scrub has ended, once 'zpool status' shows this scan."""
         self.now += after
         device = VirtualDevice("tank", "", "data", "ONLINE")
-        status = PoolStatus("tank", "ONLINE", (device,), scan_text=scan)
+        status = PoolStatus("tank", "ONLINE", (device,), scan_texts=(scan,))
         pools = {"tank": PoolDevices(status, scrubbed_seconds=ended_seconds)}
         view = View(Inputs(self.now, self.now, Snapshot(zfs_vdevs=pools)), None)
         self.state, samples = zfs_scrub.GROUP.step(self.state, view)
