@@ -51,6 +51,10 @@ _OUTSIDE = frozenset(
     )
 )
 """Alerts of cables and heat, which do not count against a member either."""
+_FULL_POOLS = frozenset(("dm_pool_full", "ThinPoolOutOfSpace"))
+"""Alerts of thin pools without space whose fault is what follows from it."""
+_SNAPSHOTS = frozenset(("SnapshotFull", "SnapshotInvalid", "dm_snapshot_invalid"))
+"""Alerts of snapshots that are full, or lost because they were."""
 _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
 
@@ -92,11 +96,11 @@ UNREADABLE = frozenset(
 class AdviceInputs:
     """The input of advice.
 
-    Fields: `in_trouble` are the disks, paths and volumes that alerts are about now, `adapters` the
-    SCSI hosts that are faulty as a whole, `slow` the disks that a backlog of writes waits for,
-    `paths` the number of paths of each multipath map by state, `full` the mapped devices without
-    free space, `unfit` the disks that are offline, failed or unreadable, `backlog` the unwritten
-    data that programs wait for.
+    Fields: `in_trouble` are the disks, paths and volumes that alerts are about now, `adapters`
+    the SCSI hosts that are faulty as a whole, `slow` the disks that a backlog of writes waits
+    for, `paths` the number of paths of each multipath map by state, `full` the mapped devices
+    without free space, `snapshots` those of LVM that are full or lost, `unfit` the disks that
+    are offline, failed or unreadable, `backlog` the unwritten data that programs wait for.
     """
 
     map: DeviceMap = field(default_factory=DeviceMap)
@@ -106,6 +110,7 @@ class AdviceInputs:
     slow: tuple[str, ...] = ()
     paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     full: frozenset[str] = frozenset()
+    snapshots: frozenset[str] = frozenset()
     unfit: frozenset[str] = frozenset()
     backlog: Backlog = NO_BACKLOG
 
@@ -170,15 +175,18 @@ def advice_inputs(
     unfit: set[str] = set()
     adapters: set[str] = set()
     full: set[str] = set()
+    snapshots: set[str] = set()
     for alert in alerts:
         if not alert.active or alert.severity < Severity.WARNING:
             continue
         if alert.subject.startswith(ADAPTER):
             adapters.add(alert.subject.removeprefix(ADAPTER))
         meaning = causes.meaning(alert)
-        # A snapshot is lost when its room is used up.
-        is_full = meaning.fault in {Fault.FULL, Fault.LOST} or alert.name == "dm_pool_full"
-        if is_full and meaning.layer is Layer.MAPPED:
+        if alert.name in _SNAPSHOTS:
+            snapshots.add(alert.label("device"))
+        elif meaning.layer is Layer.MAPPED and (
+            meaning.fault is Fault.FULL or alert.name in _FULL_POOLS
+        ):
             full.add(alert.label("device"))
         if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
@@ -211,6 +219,7 @@ def advice_inputs(
         tuple(slow),
         paths or {},
         frozenset(full),
+        frozenset(snapshots),
         frozenset(unfit),
         unwritten,
     )

@@ -186,6 +186,8 @@ def _bad_below(step: StepContext) -> list[str]:
             borne.add(each.dm_name or each.name)
         if each.name in facts.of.full:
             found[f"{each.dm_name or each.name} has no space left"] = None
+        if each.name in facts.of.snapshots:
+            found[f"{each.dm_name or each.name} is a snapshot that is full or lost"] = None
         for name in each.slaves:
             below = facts.index.whole(name)
             if below is None:

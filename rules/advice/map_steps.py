@@ -19,18 +19,18 @@ MAX_MAPS = 8
 
 
 def paths(step: StepContext) -> list[str]:
-    """Return the states of the paths of a map, and which other maps have faults as well."""
-    of_map = _map_of(step, step.device)
-    if of_map is None:
+    """Return the states of the paths of the maps of a device, and which other maps have faults."""
+    maps = _maps_of(step, step.device)[:MAX_MAPS]
+    if not maps:
         return []
-    name = of_map.dm_name or of_map.name
-    found = [
-        f"{_path_health(name, step.facts.paths(of_map))}; their state in multipathd:",
-        f"  multipath -ll {quote(name)}",
-    ]
+    found = []
+    for own in maps:
+        name = own.dm_name or own.name
+        health = _path_health(name, step.facts.paths(own))
+        found += [f"{health}; their state in multipathd:", f"  multipath -ll {quote(name)}"]
     named = (AdviceSubject(labels).name for labels in step.about.others)
-    maps = (_map_of(step, step.facts.device(each)) for each in named if each)
-    others = {m.dm_name or m.name: None for m in maps if m is not None and m is not of_map}
+    of_others = (each for name in named if name for each in _maps_of(step, step.facts.device(name)))
+    others = {each.dm_name or each.name: None for each in of_others if each not in maps}
     if len(others) >= MAX_MAPS:
         of_all = f"Paths of {len(others)} other maps have faults as well; all maps:"
         return [*found, of_all, "  multipath -ll"]
@@ -60,30 +60,40 @@ def _path_health(name: str, counts: PathCounts) -> str:
     return ", and ".join(known)
 
 
-def _map_of(step: StepContext, device: Device | None) -> Device | None:
-    """Return the multipath map that a device is, or is a path of."""
+def _maps_of(step: StepContext, device: Device | None) -> list[Device]:
+    """Return the multipath map that a device is or is a path of, or those that it is built on."""
     if device is None:
-        return None
-    return device if step.facts.kind(device) is DeviceKind.MAP else step.facts.map_of(device)
+        return []
+    above = step.facts.map_of(device)
+    every = step.facts.below(device) if above is None else (above,)
+    return [each for each in every if step.facts.kind(each) is DeviceKind.MAP]
 
 
 def extend_thin_pool(step: StepContext) -> list[str]:
-    """How to give space to the thin pool that a device is, or is built on."""
+    """What to do about the full thin pool or lost snapshot that a device is, or is built on."""
     if step.device is None:
         return []
-    below = (each for each in step.facts.below(step.device) if each.name in step.facts.of.full)
-    full = [each.dm_name or each.name for each in below]
-    if not full:
-        return []
-    return [
-        f"{listed(full)} has no space left, or not much. How full data and metadata are:",
-        "  lvs -a -o +data_percent,metadata_percent",
-        (
-            "Extend a thin pool with 'lvextend' while it is in use, or free space in it:"
-            " 'fstrim' on its file systems, or remove snapshots that are not needed."
-        ),
-        "Check the file systems on it afterwards.",
-    ]
+    below = step.facts.below(step.device)
+    full = [each.dm_name or each.name for each in below if each.name in step.facts.of.full]
+    lost = [each.dm_name or each.name for each in below if each.name in step.facts.of.snapshots]
+    lines = []
+    if full:
+        lines = [
+            f"{listed(full)} has no space left, or not much. How full data and metadata are:",
+            "  lvs -a -o +data_percent,metadata_percent",
+            (
+                "Extend a thin pool with 'lvextend' while it is in use, or free space in it:"
+                " 'fstrim' on its file systems, or remove snapshots that are not needed."
+            ),
+            "Check the file systems on it afterwards.",
+        ]
+    if lost:
+        lines += [
+            f"The snapshot {listed(lost)} is full or lost; its origin is not affected:",
+            "  lvs -a -o +origin,snap_percent",
+            "A backup that was read from it must be repeated.",
+        ]
+    return lines
 
 
 def resume(step: StepContext) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.everything import ARRAYS, RAID6, array, everything, wrong
+from support.everything import ARRAYS, RAID6, array, devices, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
+from support.machine import disk, topology
 
 from iowarden.collectors.model import Chunk, Family
 from iowarden.rules.advice.advice import combined, filled, steps_of, text_of_member, unknown_steps
@@ -174,6 +175,19 @@ def test_a_path_that_device_mapper_uses_works_though_the_lun_has_faults_at_both(
     assert text.startswith(
         "1 of 2 paths of mpatha works, and 1 of 2 paths of mpatha is lost or has faults;"
     )
+
+
+def test_a_volume_on_a_map_is_reported_by_the_paths_of_the_map() -> None:
+    """A volume group of a LUN: its paths are what its volumes are reached by."""
+    known = everything().of
+    volume = replace(disk("dm-3", slaves=("dm-0",), leaf=False), dm_name="vgl-db", dm_uuid="LVM-l")
+    where = replace(known.map, topology=topology(*devices(), volume))
+    counts = {"dm-0": {"working": 1, "failed": 1}}
+    facts = Facts(replace(known, map=where, paths=counts))
+    text = said("{paths}", facts, device="dm-3")
+    assert text.startswith("1 of 2 paths of mpatha works, and 1 of 2 paths of mpatha is lost")
+    assert "  multipath -ll mpatha" in text.splitlines()
+    assert said("{paths}", facts, device="dm-1") == ""
 
 
 def test_a_degraded_array_names_each_member_by_its_disk() -> None:
@@ -414,6 +428,15 @@ def test_an_error_of_a_volume_whose_pool_has_no_space_is_advised_to_extend_the_p
     assert "md0 has no space left" in text
     assert "'lvextend'" in text
     assert said("{thin_pool}", everything(), device="dm-1") == ""
+
+
+def test_a_lost_snapshot_is_no_pool_that_can_be_extended() -> None:
+    """Its origin is as good as before; a file system on the snapshot is not repaired."""
+    lost = Facts(replace(everything().of, snapshots=frozenset({"dm-1"})))
+    text = said("{thin_pool}", lost, device="dm-1")
+    assert text.startswith("The snapshot vg-data is full or lost; its origin is not affected:")
+    assert "pool" not in text
+    assert "e2fsck" not in said("{fsck}", lost, device="dm-1")
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,27 @@ def alert(device: str, name: str = "DeviceHang", severity: str = "warning") -> A
     return Alert(name, labels, AlertState.FIRING, 1.0, (), 0.0, subject=f"device {device}")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_full", "is_snapshot"),
+    [
+        ("ThinPoolFull", True, False),
+        ("ThinPoolOutOfSpace", True, False),
+        ("dm_pool_full", True, False),
+        ("SnapshotFull", False, True),
+        ("SnapshotInvalid", False, True),
+        ("dm_snapshot_invalid", False, True),
+        ("DmRaidDegraded", False, False),
+    ],
+)
+def test_a_full_pool_and_a_lost_snapshot_are_told_apart(
+    name: str, *, is_full: bool, is_snapshot: bool
+) -> None:
+    """One is extended while it is in use, the other is gone."""
+    of_event = replace(alert("dm-1", name), count=int(name.islower()))
+    inputs = facts.advice_inputs(everything().of.map, (), [of_event])
+    assert ("dm-1" in inputs.full, "dm-1" in inputs.snapshots) == (is_full, is_snapshot)
+
+
 def test_three_disks_of_an_adapter_are_its_trouble() -> None:
     """Eight disks of one adapter hang: none of them is at fault."""
     where = everything().of.map
