@@ -101,6 +101,8 @@ BLOCKS_PROGRAMS = frozenset(
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
 RETRIED = frozenset({"connection_error"})
 """Events that are harmless where it works again soon, which no line reports of iSCSI and Ceph."""
+FAILOVERS = frozenset({"MultipathPathLost"})
+"""Alerts that are no news once they ended before a mail was due: requests went over other paths."""
 HARMS = frozenset({"Freeze"})
 """Alerts that programs are blocked which did not cause the load."""
 WAITED_FOR = frozenset({"DeviceSuspended"})

@@ -39,6 +39,11 @@ _STATE_KINDS = frozenset(
     " scsi_reset_failed scsi_timeout".split()
 )
 """Kernel lines after which a device may be in another state."""
+_MAPPED_KINDS = frozenset(
+    "dm_path_failed dm_path_reinstated dm_pool_low dm_pool_full dm_pool_writable"
+    " dm_snapshot_invalid".split()
+)
+"""Kernel lines after which 'dmsetup status' shows another state."""
 _MAPPED_INTERVAL_SECONDS = 5.0
 """Uevents of mapped devices come in bursts, and each poll runs programs: not more often."""
 
@@ -85,7 +90,9 @@ class DeviceWatch:
         """
         self._check_mapped(reading)
         if reading.source == "kernel_log" and reading.value is not None:
-            self._is_state_due |= any(one.kind in _STATE_KINDS for one in reading.value.events)
+            kinds = {one.kind for one in reading.value.events}
+            self._is_state_due |= not kinds.isdisjoint(_STATE_KINDS)
+            self._is_mapped_due |= not kinds.isdisjoint(_MAPPED_KINDS)
         if reading.source == "zfs" and self.engine.last.zfs not in (None, reading.value):
             self.readers.read_now(("zfs_vdevs",))
         if reading.source != "diskstats" or reading.value is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import (
     CAUSES,
+    FAILOVERS,
     GONE_OR_FAILED,
     LOST_TO_ARRAY,
     RETRIED,
@@ -259,8 +260,8 @@ def _is_first_due(
     """Whether the first mail is due: at once if programs or data suffer, else after a minute."""
     if not updates or incident.closed_seconds is not None:
         return False
-    if all(m.count and m.absent_seconds is not None for m in incident.members):
-        return False  # its log reported its end before a mail was due
+    if all(map(_is_over_in_time, incident.members)):
+        return False
     if all(_is_retried(m, policy) for m in incident.members):
         return False
     # Since the opening, not the last start: an alert that flaps must not restart the wait.
@@ -273,6 +274,13 @@ def is_urgent(incident: Incident, now: float) -> bool:
     """Whether a first mail does not wait: it is critical, programs are blocked, data at risk."""
     is_critical = incident.severity is Severity.CRITICAL
     return is_critical or any(urgent(m) for m in reportable(incident, now))
+
+
+def _is_over_in_time(member: IncidentMember) -> bool:
+    """Whether its log reported its end, or its paths work again, before a mail was due."""
+    if member.name in FAILOVERS:
+        return member.over_seconds is not None
+    return bool(member.count) and member.absent_seconds is not None
 
 
 def _is_retried(member: IncidentMember, policy: NotificationPolicy) -> bool:

@@ -137,6 +137,18 @@ def test_one_failed_path_is_a_warning_that_says_that_the_other_works(tmp_path: P
     assert "is not known" not in said
 
 
+def test_a_path_that_is_back_before_its_mail_is_due_is_not_mailed(tmp_path: Path) -> None:
+    """A failover: its requests went over the other path, and nobody has to do anything."""
+    machine = mapped(tmp_path, queues=True)
+    with watched(tmp_path, machine) as program:
+        assert program.wait(130) == []
+        machine.change(paths(machine, "F", "A"))
+        program.wait_only(100)
+        assert "MultipathPathLost" in program.program.command("status").stdout
+        machine.change(paths(machine, "A", "A"))
+        assert program.wait(900) == []
+
+
 def test_a_raid_volume_of_lvm_that_loses_a_leg_is_mailed(tmp_path: Path) -> None:
     """Nothing else tells: it is no md array in /proc/mdstat."""
     machine = Server(tmp_path)

@@ -91,6 +91,20 @@ def test_a_uevent_of_a_mapped_device_polls_the_targets_and_that_of_a_disk_does_n
     assert "dm_targets" in host.run()
 
 
+def test_a_kernel_line_about_a_path_or_a_pool_polls_the_targets() -> None:
+    """In a container there is no uevent; a path that is back must not wait a minute for it."""
+    host = Watched()
+    for kind, is_polled in (
+        ("dm_path_reinstated", True),
+        ("dm_pool_full", True),
+        ("fs_error", False),
+    ):
+        line = StorageEvent("kernel", kind, "", device="dm-3")
+        host.check("kernel_log", KernelLog((line,)))
+        host.check("meminfo")
+        assert ("dm_targets" in host.run(10.0)) is is_polled
+
+
 def test_a_burst_of_uevents_runs_the_programs_once_in_five_seconds() -> None:
     """A container that starts makes a dozen of them; the last one is not forgotten."""
     host = Watched()
