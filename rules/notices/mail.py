@@ -158,7 +158,8 @@ def _with_one_end(members: Sequence[IncidentMember], incident: Incident) -> list
 def disk(member: IncidentMember) -> str:
     """Return the device or disk that a member is about, by its name; '' if it is about none."""
     own = dict(member.labels)
-    return own.get("device") or own.get("disk", "")
+    device = own.get("device") or own.get("disk", "")
+    return own.get("name", device) if device.startswith("dm-") else device
 
 
 def lost_a_disk(member: IncidentMember) -> bool:

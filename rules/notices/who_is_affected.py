@@ -97,11 +97,13 @@ def _stalled(
 def _carried_lines(own: Iterable[str], dependents: Dependents, now: float) -> Iterator[str]:
     """Yield a line for each array, volume or mount on objects, or formerly, with its carriers."""
     there = {above for each in dependents.now.values() for above in each}
+    names = _mapped_names(dependents)
     found: dict[tuple[str, str], dict[str, bool]] = {}
     for each in own:
         for above in dependents_of(dependents, each, now):
             below = found.setdefault((above.shown, _placed(each, above)), {})
-            below[above.on] = below.get(above.on, False) or above in there
+            carrier = names.get(above.on, above.on)
+            below[carrier] = below.get(carrier, False) or above in there
     for (shown, placed), below in found.items():
         still = [name for name, is_there in below.items() if is_there]
         past = [name for name, is_there in below.items() if not is_there]
@@ -110,6 +112,13 @@ def _carried_lines(own: Iterable[str], dependents: Dependents, now: float) -> It
             yield f"{shown} is {placed} {listed(still)}{before}"
         else:
             yield f"{shown} was {placed} {listed(past)}"
+
+
+def _mapped_names(dependents: Dependents) -> dict[str, str]:
+    """Return by 'dm-3' the name of a volume or map, which is on something now or was lately."""
+    places = (*dependents.until.values(), *dependents.now.values())
+    every = (above for own in places for above in own)
+    return {above.name: above.shown for above in every if above.name.startswith("dm-")}
 
 
 def _placed(key: str, above: Dependent) -> str:

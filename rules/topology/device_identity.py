@@ -70,7 +70,9 @@ def identity(topology: Topology | None, name: str) -> Identity:
         key = f"disk {device.vendor or ''} {device.model or ''} {device.serial}"
     else:
         key = f"disk {device.wwn}" if device.wwn else f"device {device.name}"
-    shown = device.dm_name or ", ".join(words)
+    if device.dm_name:  # by the name that its owner gave it; its number changes with a boot
+        return Identity(key, f"{device.dm_name} ({device.name})", device.host or "")
+    shown = ", ".join(words)
     name = f"{device.name} ({shown})" if shown else device.name
     return Identity(key, name, device.host or "")
 

@@ -40,7 +40,7 @@ def test_a_map_whose_paths_all_failed_by_the_kernels_lines_is_critical(tmp_path:
         host.wait(30)
         m.says(*(_line(number) for number in NUMBERS), priority=4)
         (mail,) = host.wait(60)
-        assert mail["Subject"] == f"[CRITICAL] db1.example.com: dm-0: {LOST}"
+        assert mail["Subject"] == f"[CRITICAL] db1.example.com: {LOST}"
         assert "4 of 4 paths of mpatha are lost or have faults" in text(mail)
         host.restart()
         host.wait_only(60)

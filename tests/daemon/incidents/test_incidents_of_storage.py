@@ -262,10 +262,7 @@ def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_
             ),
         )
         (one,) = program.wait(400)
-        assert (
-            "[WARNING] db1.example.com: dm-0: 1 of 2 paths of mpatha does not work"
-            in one["Subject"]
-        )
+        assert "[WARNING] db1.example.com: mpatha: 1 of 2 paths does not work" in one["Subject"]
         assert "1 of 2 paths of mpatha is lost or has faults, and whether the other" in text(one)
         assert "multipath -ll mpatha" in text(one)
         machine.loses(
@@ -276,7 +273,7 @@ def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_
             ),
         )
         (last, *more) = program.wait(100)
-    assert "[CRITICAL] db1.example.com: dm-0" in last["Subject"]
+    assert "[CRITICAL] db1.example.com: mpath" in last["Subject"]
     assert "mpatha has no working path left (of 2)" in text(last)
     assert "--fail" not in text(last)
     assert one_thread([one, last, *more])

@@ -115,7 +115,7 @@ def test_an_error_of_a_disk_joins_the_alerts_of_that_disk() -> None:
     assert place(kernel("sdb1"), known).device == "sdb"
     assert place(kernel("sdb1"), known).around == ("md0",)
     assert place(kernel("md0"), known).identity.object == "md0 (raid1)"
-    assert place(kernel("dm-0"), known).identity.object == "dm-0 (vg-data)"
+    assert place(kernel("dm-0"), known).identity.object == "vg-data (dm-0)"
     assert place(kernel("mapper/vg-data"), known).identity.key == key(known, "dm-0")
     assert place(kernel("/dev/sdb1"), known).device == "sdb"
     old = DeviceMap(topology(block_device("cciss/c0d0")))
