@@ -209,7 +209,9 @@ def _is_clause(head: str, after: str) -> bool:
     # 'gone and vg-data: 1 of 2 devices failed': the colon is behind the name of the second object.
     clause = (after == ":" and head.partition(" and ")[2]) or head.removeprefix("was: ")
     words = clause.count(" ") + 1
-    least = 3 if after == ":" else 2
+    if _INCOMPLETE.search(clause):
+        return False
+    least = {":": 3, ";": 1}.get(after, 2)
     numbered = head[-1:].isdigit() and _NAMED.fullmatch(f"{head}: ")
     return words >= least and not (after == ":" and numbered)
 
@@ -219,6 +221,8 @@ _CLAUSE = re.compile(
     r"| (?=(?:while|which|when|because) |(?:for|since|in the last|in last) \d)"
 )
 """Between clauses of a summary, not within brackets or after 'was'."""
+_INCOMPLETE = re.compile(r" (?:by|of|on|in|to|for|from|with)$")
+"""What a clause does not end with: it is followed by names, as in 'it was used by: md0, /db'."""
 _BRACKETS = re.compile(r" \([^()]*\)")
 _ARTICLES = re.compile(r"\b(?:the|an?|its) (?=\w)")
 _COUNT = re.compile(r"^\d+ findings?: ")

@@ -679,6 +679,10 @@ def stored(number: int, **changes: object) -> OutboxRow:
     [
         ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week"),
         ("all members are present again; was: array md0 runs without one", "present again"),
+        (
+            "disappeared; it was used by: a-volume-group-of-a-long-name-root_rimage_1, /srv",
+            "appeared",
+        ),
     ],
 )
 def test_a_subject_does_not_end_within_brackets_or_after_was(summary: str, end: str) -> None:
