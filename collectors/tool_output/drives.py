@@ -65,6 +65,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             findings += _of_errors(error_logs.parse_ata_errors(piece), told)
             findings += _scan_halted(told)
             findings += _worn_out(told)
+            unread += _wear_unknown(told)
             findings += _failure_test(told)
             if (missing := _media_errors_missing(told)) is not None:
                 name = told.serial or told.wwn or _place(told) or f"drive {len(drives)}"
@@ -257,6 +258,26 @@ def _worn_out(drive: Drive) -> Iterator[Finding]:
             yield Finding("warning", "DiskEnduranceUsed", name, text, _WEAR_ADVICE)
 
 
+def _wear_unknown(drive: Drive) -> Iterator[UnparsedLine]:
+    """Yield attributes that may be a remaining life near its end, if no model is in the text.
+
+    Which of them count down, and which up, is known by model and name only: it is asked for.
+    """
+    if drive.model or drive.family:
+        return
+    for each in drive.attributes:
+        if not _WEAR.search(each.name) or _NO_REMAINDER.search(each.name):
+            continue
+        if each.value is not None and 1 < each.value <= _NEAR_END:
+            yield UnparsedLine(
+                f"smartctl: {each.name} (attribute {each.id}) is {each.value}, which is a nearly"
+                " used up life on some models and a nearly new one on others, and the model is not"
+                " in it; paste the whole of: smartctl -x DEVICE"
+            )
+
+
+_NEAR_END = 20
+"""Of 100; the rule reports used endurance from 80 % on."""
 _WEAR = lazy_pattern(r"(?i)wear|life|endur")
 _NO_REMAINDER = lazy_pattern(
     r"(?i)delta|life(?:time)?_(?:host_|nand_)?(?:wr|wts|rds|reads?|nand|ps\d|uecc|retr|die|flash)"

@@ -324,6 +324,59 @@ def test_a_worn_out_drive_is_told_in_a_part_that_does_not_name_it() -> None:
     assert read(f"{head} RAW_VALUE\n{row.format('040')}").alerts == ()
 
 
+@pytest.mark.parametrize(
+    ("row", "asked"),
+    [
+        (
+            "202 Percent_Lifetime_Remain 0x0030   003   003   001    Old_age   Offline     -  97",
+            True,
+        ),
+        (
+            "177 Wear_Leveling_Count     0x0013   005   005   000    Pre-fail  Always      -  2800",
+            True,
+        ),
+        (
+            "230 Media_Wearout_Indicator 0x0032   010   010   000    Old_age   Always      -  43",
+            True,
+        ),
+        (
+            "202 Percent_Lifetime_Remain 0x0030   097   097   001    Old_age   Offline     -  3",
+            False,
+        ),
+        (
+            "177 Wear_Range_Delta        0x0000   003   003   000    Old_age   Offline     -  3",
+            False,
+        ),
+        (
+            "  9 Power_On_Hours          0x0032   002   002   000    Old_age   Always      -  3",
+            False,
+        ),
+    ],
+)
+def test_a_life_near_its_end_is_not_judged_without_the_model(row: str, asked: bool) -> None:
+    """No alarm, for it may count up, and no 'nothing wrong': the model is what is asked for."""
+    head = "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED"
+    told = read(f"{head} RAW_VALUE\n{row}\n")
+    assert told.alerts == ()
+    assert told.status == 2
+    assert any("paste the whole of: smartctl -x" in each.reason for each in told.unparsed) is asked
+
+
+@pytest.mark.parametrize(("failed", "severity"), [("FAILING_NOW", "warning"), ("-", "warning")])
+def test_a_life_at_the_threshold_of_its_vendor_is_judged_without_the_model(
+    failed: str, severity: str
+) -> None:
+    """What the vendor called failed is that on each model, also where smartctl prints no word."""
+    told = read(
+        "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED"
+        " RAW_VALUE\n202 Percent_Lifetime_Remain 0x0030   010   010   010    Old_age   Offline "
+        f" {failed} 90\n"
+    )
+    assert [(each.severity, each.alert) for each in told.alerts] == [
+        (severity, "DiskAttributeFailed")
+    ]
+
+
 def test_a_mail_of_zed_names_the_device_and_is_no_status_of_a_pool() -> None:
     """Its head has 'pool:' and 'state:' as 'zpool status' has, the other way round."""
     text = """\
