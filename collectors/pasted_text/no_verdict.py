@@ -20,7 +20,79 @@ _LOAD = (
     " host itself"
 )
 _IDENTITY = "shows which drives there are, not whether they are well; see: smartctl -x /dev/DISK"
-_HOST = "is not about storage"
+_HOST = (
+    "is not about storage; of the disks: smartctl -x /dev/DISK; of memory and writeback:"
+    " cat /proc/meminfo /proc/vmstat"
+)
+_SETTINGS = "shows settings, not whether the disk is well; see: smartctl -x /dev/DISK"
+_STARTED = "starts something, and shows no result of it; later: smartctl -x /dev/DISK"
+_OF_MEMORY = "is about memory (ECC), not about storage; see: ras-mc-ctl --errors"
+_TASKS = (
+    "shows which tasks wait, not for what; 'iowarden top' shows it on the host itself; what the"
+    " kernel reported: journalctl -k"
+)
+_MD_FILES = (
+    "is not read: 'degraded' above 0 is the number of missing members, 'array_state' of 'inactive'"
+    " or 'broken' an array that does not run; paste: cat /proc/mdstat; mdadm --detail /dev/MD"
+)
+_MISMATCHES = (
+    "is not read: a count above 0 after a check is a fault on RAID 4, 5 and 6, and on RAID 1 and 10"
+    " often swap or files that changed meanwhile; paste: cat /proc/mdstat; journalctl -k"
+)
+_BAY_FILES = (
+    "is not read: a status other than 'OK' and 'not installed', and a 'fault' of 1, are faults of"
+    " that bay; which disk is in it: ls BAY/device/block; then: smartctl -x /dev/DISK"
+)
+_SCSI_FILES = (
+    "is not read: a state other than 'running' is a fault ('offline': all I/O to it fails); paste:"
+    " journalctl -k; smartctl -x /dev/DISK"
+)
+_FS_FILES = (
+    "is not read: a count above 0 is a fault; paste: dumpe2fs -h /dev/DISK, or: btrfs device stats"
+    " MOUNTPOINT"
+)
+_PORT_FILES = (
+    "is not read: a port_state other than 'Online' is a link that is down; paste: multipath -ll;"
+    " journalctl -k"
+)
+_BLOCK_FILES = "is not read; of a disk: smartctl -x /dev/DISK; of load and latency: iowarden top"
+_SERVER = (
+    "is not read: 'Critical', 'Non-Critical', 'Failed', 'Lost' and 'Absent' in it may be faults of"
+    " the server; of its drives: smartctl -x /dev/DISK; of the RAID controller: perccli /call show"
+    " all, or ssacli ctrl all show config detail; of its sensors: ipmitool sdr elist"
+)
+_IPMI = "is not read; paste: ipmitool sdr elist; ipmitool sel elist"
+_MAPS = "shows how maps are made, and is not read; paste: multipath -ll"
+_READ_ONLY = (
+    "is not judged: 'ro' where you mounted 'rw' is a file system that stopped after an error; see:"
+    " journalctl -k"
+)
+_BAD_BLOCKS = "is not read: each row is a part that this member could not read; see: smartctl -x"
+_FIRMWARE = (
+    "shows firmware, not whether disks are well; paste: sas2ircu 0 DISPLAY; smartctl -x /dev/DISK"
+)
+_SAS_LINKS = (
+    "is not read; of links and disks: smartctl -x /dev/DISK (SAS: the phy error counts at its end);"
+    " journalctl -k"
+)
+_RESCUE = (
+    "is not read: an errsize above 0, or 'Input/output error', is data that could not be read; of"
+    " the disk: smartctl -x /dev/DISK"
+)
+_UNITS = "shows services, not disks; paste: journalctl -k; smartctl -x /dev/DISK"
+_EXPORTED = (
+    "is of another monitor, and is not read; paste what it read: cat /proc/mdstat; smartctl -x"
+    " /dev/DISK; iowarden reads rules of Prometheus with: iowarden rules check FILE"
+)
+_POOLS = "is not read; paste what its program shows as state, and of its disks: smartctl -x"
+_CLUSTERED = "is about a cluster, and is not read; of this host's disks: smartctl -x /dev/DISK"
+_SHARES = "shows shares, not disks; paste: journalctl -k; on the server: smartctl -x /dev/DISK"
+_FABRIC = (
+    "is not read: of paths: multipath -ll; of the host: journalctl -k; 'Linkdown' is a port"
+    " without a link"
+)
+_SUBSYSTEMS = "shows paths and drives, not whether they are well; paste: nvme smart-log /dev/nvmeN"
+_NO_STORAGE_FILE = "is a file of settings, and shows no state; paste: cat /proc/mdstat; mount"
 _ARRAYS = "shows which arrays there are, not their state; see: cat /proc/mdstat"
 _VOLUMES = "is not read; see: lvs -a -o +devices,lv_health_status; vgs; pvs"
 _DATASETS = "shows space and settings, not whether a pool is well; see: zpool status -v; zpool list"
@@ -69,26 +141,84 @@ _SIGN_OF_LEDCTL = (
     r"|REBUILD|PFA|HOTSPARE|ICA|IFA|UNKNOWN|(?i:normal|locate|failure|rebuild|fault))[ \t]*$"
     r"|slot: .{1,80} led state: "
 )
+_SIGN_OF_LSBLK = (
+    r"NAME[ \t]+(?:[A-Z:%-]+[ \t]+){0,20}"
+    r"(?:MAJ:MIN|HCTL|ROTA|RA|RO|MODEL|SERIAL|VENDOR|TRAN|WWN|STATE|SCHED|PHY-SEC|LOG-SEC|UUID)\b"
+)
+_SIGN_OF_HDPARM = (
+    r"(?:multcount|readonly|readahead|write-caching|look-ahead|IO_support|APM_level|geometry"
+    r"|using_dma|acoustic|drive state is|wdidle3|DCO Revision|max sectors)[ \t]*[=:]"
+)
+_SIGN_OF_CHASSIS = (
+    r"(?:Power Supplies|Fan Probes?|Temperature Probes?|Memory|Voltage Probes?|Batteries"
+    r"|Hardware Log|Intrusion|Processors?) Information[ \t]*$|SEVERITY : COMPONENT"
+    r"|Power Supply Redundancy|Individual Power Supply Elements|Main System Chassis"
+)
 _SIGN_OF_OMREPORT = (
     r"List of (?:Physical Disks|Virtual Disks|Batteries|Controllers|Connectors|Enclosures)\b"
     r"|Controllers? +PERC .{1,60} \("
 )
+_FILES = (
+    r"(?:\S{0,60}[#$%>][ \t]*)?(?:(?:sudo|watch|cat|grep|head|tail|more|cd|ls|for)\b.{0,200}?)?"
+    r"/sys/"
+)
+"""A file of the kernel, by its path: in a command, or before its value as grep prints it."""
+_BLOCK = r"(?:block|devices/virtual/block)/"
+_CLOCK = r"\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+"
 _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (name, lazy_pattern(rf"^[ \t]*(?:{sign})"), reason)
     for name, sign, reason in (
+        ("/sys/block/*/md/mismatch_cnt", rf"{_FILES}{_BLOCK}.{{0,80}}/mismatch_cnt", _MISMATCHES),
+        ("/sys/block/*/md", rf"{_FILES}{_BLOCK}.{{0,40}}/md(?:/|[ \t;]|$)", _MD_FILES),
+        ("/sys/class/enclosure", rf"{_FILES}class/enclosure\b", _BAY_FILES),
+        ("/sys/class/enclosure", r"Slot ?\d{1,3}/(?:status|fault|active|locate):", _BAY_FILES),
+        ("/sys/block/*/device", rf"{_FILES}{_BLOCK}[^/\n]{{1,40}}/device/", _SCSI_FILES),
+        ("/sys/block", rf"{_FILES}{_BLOCK}", _BLOCK_FILES),
+        ("/sys/fs", rf"{_FILES}fs/(?:ext4|btrfs|xfs)/", _FS_FILES),
+        (
+            "/sys/class/fc_host",
+            rf"{_FILES}class/(?:fc_host|fc_remote_ports|iscsi_\w+)",
+            _PORT_FILES,
+        ),
+        ("/sys/devices/system/edac", rf"{_FILES}devices/system/edac", _OF_MEMORY),
         ("zfs list", r"NAME[ \t]+(?:USED|AVAIL)[ \t]", _DATASETS),
         ("lsblk", r"NAME[ \t]+(?:[A-Z:-]+[ \t]+){2,}(?:MOUNTPOINTS?|FSTYPE|SIZE|TYPE)\b", _LAYOUT),
+        ("lsblk", _SIGN_OF_LSBLK, _LAYOUT),
+        ("swapon", r"NAME[ \t]+TYPE[ \t]+SIZE[ \t]+USED[ \t]+PRIO", _HOST),
+        ("wipefs", r"DEVICE[ \t]+OFFSET[ \t]+TYPE", _LAYOUT),
+        ("blockdev", r"RO[ \t]+RA[ \t]+SSZ[ \t]+BSZ", _LAYOUT),
+        ("gdisk", r"GPT fdisk \(gdisk\) version|Disk /dev/\S{1,60}: \d{1,20} sectors", _LAYOUT),
+        ("sfdisk", r"label: (?:gpt|dos)[ \t]*$", _LAYOUT),
+        ("xfs_info", r"meta-data=\S{1,200}[ \t]+isize=", _LAYOUT),
+        ("du", r"\d[\d.,]{0,20}[KMGTP]?\t(?:/|\./)", _LAYOUT),
+        ("fstab", r"(?:UUID|LABEL)=\S{1,80}[ \t]+/\S{0,80}[ \t]+\w{1,10}[ \t]", _NO_STORAGE_FILE),
+        ("/proc/mounts", r"\S{1,80} /\S{0,200} \w{1,20} r[ow](?:,\S{0,300})? \d \d", _READ_ONLY),
         ("blkid", r"/dev/\S{1,60}: (?:[A-Z_]+=\"[^\"\n]*\" ?){1,}", _LAYOUT),
         ("fdisk", r"Disk /dev/\S{1,60}: [\d.]+ ?[KMGTP]i?B\b", _LAYOUT),
         ("parted", r"Model: .{1,80} \(\w{1,20}\)[ \t]*$", _LAYOUT),
-        ("mount", r"\S{1,200} on /\S{0,200} type \w{1,20} \(", _LAYOUT),
-        ("findmnt", r"TARGET[ \t]+SOURCE[ \t]+FSTYPE", _LAYOUT),
+        ("mount", r"\S{1,200} on /\S{0,200} type \w{1,20} \(", _READ_ONLY),
+        ("findmnt", r"TARGET[ \t]+SOURCE[ \t]+FSTYPE", _READ_ONLY),
         ("/proc/partitions", r"major minor  #blocks  name", _LAYOUT),
         ("/proc/swaps", r"Filename[ \t]+Type[ \t]+Size[ \t]+Used", _LAYOUT),
         ("zpool iostat", r"(?:pool[ \t]+alloc[ \t]+free|capacity[ \t]+operations)\b", _LOAD),
         ("iostat", r"(?:Device:?|avg-cpu:)[ \t]+\S*(?:r/s|tps|rrqm|%user)", _LOAD),
         ("iotop", r"Total DISK READ[ \t]*:", _LOAD),
         ("top", r"top - \d\d:\d\d:\d\d up ", _LOAD),
+        (
+            "sar",
+            rf"{_CLOCK}(?:CPU[ \t]+%|kb(?:mem|swp)|pgpgin|tps[ \t]+rtps|runq-sz|proc/s)",
+            _LOAD,
+        ),
+        ("vmstat -d", r"disk-? -{2,}reads-{2,}", _LOAD),
+        ("uptime", r"\d\d:\d\d:\d\d up .{1,80} load average:", _LOAD),
+        ("/proc/loadavg", r"\d{1,4}\.\d\d \d{1,4}\.\d\d \d{1,4}\.\d\d \d{1,5}/\d{1,7} \d", _LOAD),
+        ("htop", r"\d{1,3}\[\|*[ \t]{0,40}\d", _LOAD),
+        ("ps", r"(?:USER|UID|F S|[ \t]*PID)[ \t]+(?:.{0,80}[ \t])?(?:STAT|WCHAN|CMD)\b", _TASKS),
+        ("/proc/PID/stack", r"\[<[0-9a-f]{1,16}>\] \w", _TASKS),
+        ("lsof", r"COMMAND[ \t]+PID[ \t]", _TASKS),
+        ("arcstat", r"time[ \t]+read[ \t]+(?:ddread|miss)\b", _LOAD),
+        ("arc_summary", r"ZFS Subsystem Report[ \t]", _LOAD),
+        ("/proc/interrupts", r"CPU0(?:[ \t]+CPU\d+)*[ \t]*$", _HOST),
         ("sar", r"\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+DEV[ \t]+tps", _LOAD),
         ("pidstat", r"\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+UID[ \t]+PID[ \t]", _LOAD),
         ("dstat", r"-{2,}total-cpu-usage-{2,}|-{2,}dsk/total", _LOAD),
@@ -98,11 +228,23 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("/proc/diskstats", r"\d{1,5}[ \t]+\d{1,7} \w{1,32}(?: \d{1,20}){11,}[ \t]*$", _LOAD),
         ("fio", r"fio-\d|[ \t]*(?:read|write): IOPS=", _LOAD),
         ("hdparm", r"Timing (?:cached|buffered|O_DIRECT) ", _LOAD),
+        ("hdparm", _SIGN_OF_HDPARM, _SETTINGS),
+        ("sdparm", r".{1,60} mode page:[ \t]*$|/dev/\S{1,60}: \S+ {2,}\S", _SETTINGS),
+        ("smartctl -t", r"=== START OF OFFLINE IMMEDIATE AND SELF-TEST SECTION", _STARTED),
         ("hdparm -I", r"ATA device, with non-removable media", _IDENTITY),
         ("nvme list", r"Node[ \t]+(?:Generic[ \t]+)?SN[ \t]+Model\b", _IDENTITY),
         ("nvme list", r"\{?[ \t]*\"Devices\"[ \t]*:[ \t]*\[", _IDENTITY),
+        ("nvme list-subsys", r"nvme-subsys\d{1,4} - NQN=", _SUBSYSTEMS),
+        ("nvme", r"(?:Firmware Log|Device Self Test Log) for (?:device|NVME)", _PAGES),
+        ("nvme ocp", r"SMART Cloud Health Log\b|.{0,40}C0 SMART", _PAGES),
         ("nvme id-ctrl", r"NVME Identify (?:Controller:|Namespace )", _IDENTITY),
         ("lspci", r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d [A-Z]", _IDENTITY),
+        ("lspci", r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d [0-9a-f]{4}: ", _IDENTITY),
+        ("lshw", r"H/W path[ \t]+Device[ \t]+Class", _IDENTITY),
+        ("inxi", r"Drives:[ \t]+(?:Local Storage|HDD Total)", _IDENTITY),
+        ("udevadm info", r"P: /devices/", _IDENTITY),
+        ("sg_inq", r"standard INQUIRY:|(?:Supported )?VPD pages? ?(?:VPD page)?:", _IDENTITY),
+        ("dmidecode", r"# dmidecode \d|SMBIOS \d|Handle 0x[0-9A-F]{4}, DMI type", _HOST),
         ("lsusb", r"Bus \d{3} Device \d{3}: ID ", _IDENTITY),
         ("lshw", r"\*-(?:disk|storage|nvme|raid|sata|scsi)(?::\d+)?[ \t]*$", _IDENTITY),
         ("/proc/scsi/scsi", r"Attached devices:[ \t]*$", _IDENTITY),
@@ -112,6 +254,17 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("dmsetup info", r"Name[ \t]+Maj Min Stat Open|State: +(?:ACTIVE|SUSPENDED)", _VOLUMES),
         ("lvdisplay", r"--- (?:(?:Logical|Physical) volume|Volume group) ---", _VOLUMES),
         ("mdadm --scan", r"ARRAY /dev/\S{1,60} ", _ARRAYS),
+        ("mdadm --examine-bitmap", r"Filename : /dev/\S{1,60}[ \t]*$", _ARRAYS),
+        ("mdadm --examine-badblocks", r"Bad-blocks (?:list is empty in|on) /dev/", _BAD_BLOCKS),
+        ("lvscan", r"(?:ACTIVE|inactive)[ \t]+(?:Original |Snapshot )?'/dev/", _VOLUMES),
+        ("pvscan", r"PV /dev/\S{1,60}[ \t]+(?:VG \S{1,60}[ \t]+)?lvm2 \[", _VOLUMES),
+        ("vgck", r"(?:WARNING: )?VG \S{1,60} is missing PV ", _VOLUMES),
+        ("vgscan", r"Found volume group \"", _VOLUMES),
+        ("cryptsetup", r"/dev/mapper/\S{1,60} is (?:in)?active\b", _LAYOUT),
+        ("vdostats", r"Device[ \t]+(?:1K-blocks|Size)[ \t]+Used[ \t]+Available[ \t]", _POOLS),
+        ("stratis", r"(?:Pool )?Name[ \t]+Total /", _POOLS),
+        ("vxprint", r"Disk group: \S|TY[ \t]+NAME[ \t]+ASSOC", _POOLS),
+        ("bcache-super-show", r"sb\.magic[ \t]", _POOLS),
         ("zpool get", r"NAME[ \t]+PROPERTY[ \t]+VALUE[ \t]+SOURCE", _DATASETS),
         ("zpool", r"no pools available[ \t]*$", _NO_POOL),
         ("dmsetup", r"No devices found[ \t]*$", _NO_DEVICE),
@@ -122,9 +275,24 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("badblocks", r"Checking (?:for bad )?blocks|Pass completed, \d{1,20} bad", _SECTORS),
         ("ceph", _SIGN_OF_CEPH, _CEPH),
         ("drbd", r"version: \d\S* \(api:|\S{1,60} role:(?:Primary|Secondary)", _CLUSTER),
+        ("pcs", r"Cluster name: |Cluster Summary:", _CLUSTERED),
+        ("exportfs", r"Export list for ", _SHARES),
+        ("smbstatus", r"Samba version ", _SHARES),
         ("gluster", r"Status of volume: |Volume Name: ", _CLUSTER),
         ("nfsstat", r"(?:Client|Server) (?:rpc|nfs)\b", _LOAD),
         ("iscsiadm", r"(?:tcp|iser): \[\d{1,9}\] |Target: iqn\.", _SESSIONS),
+        ("systool", r"Class = \"", _FABRIC),
+        ("ddrescue", r"GNU ddrescue \d|.{0,40}\berrsize: ", _RESCUE),
+        ("dd", r"dd: error (?:reading|writing) ", _RESCUE),
+        ("ipmctl", r"DimmID[ \t]*\|", _OF_MEMORY),
+        ("systemctl", r"(?:● )?\S{1,60}\.\w+ - .|UNIT[ \t]+LOAD[ \t]+ACTIVE[ \t]+SUB", _UNITS),
+        ("a metrics page", r"# (?:HELP|TYPE) [a-z]\w{2,80} ", _EXPORTED),
+        ("check_raid", r"(?:OK|WARNING|CRITICAL|UNKNOWN)(?:: | - )", _EXPORTED),
+        ("snmpwalk", r"(?:SNMPv2-SMI|iso|\.1\.3\.6)\S{0,200} = ", _EXPORTED),
+        ("smp_discover", r"phy +\d{1,3}:[A-Z]:", _SAS_LINKS),
+        ("sas2flash", r".{0,40}SAS[23] Flash Utility", _FIRMWARE),
+        ("sg3_utils", r"test unit ready:|READ CAPACITY \(\d\d\)|Fixed format, current", _PAGES),
+        ("multipath -v3", r"={3,} paths list|(?:[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d \| ", _MAPS),
         ("hddtemp", r"/dev/\S{1,60}: .{1,80}: (?:\d{1,3} ?°|drive is sleeping)", _VENDOR),
         ("openSeaChest", r"openSeaChest|SeaChest_", _VENDOR),
         ("intelmas", r"- (?:Intel|Solidigm) .{0,60}SSD|Intel\(R\) (?:SSD|MAS)", _VENDOR),
@@ -134,9 +302,22 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("ledctl", _SIGN_OF_LEDCTL, _LIGHTS),
         ("multipathd show", r"name[ \t]+(?:sysfs[ \t]+uuid|path_faults)\b", _PATH_COUNTS),
         ("hdsentinel", _SIGN_OF_HDSENTINEL, _VENDOR),
+        ("MegaCli -ShowSummary", r"Operating System:[ \t]+Linux version ", _MEGARAID),
         ("megaclisas-status", r"-- Controller information --[ \t]*$", _MEGARAID),
         ("ipssend", r"Found \d{1,2} IBM ServeRAID controller", _SERVERAID),
         ("omreport", _SIGN_OF_OMREPORT, _PERC),
+        ("omreport", _SIGN_OF_CHASSIS, _SERVER),
+        ("racadm", r"Sensor Type : |Record: +\d|Date/Time: +\d", _SERVER),
+        (
+            "hpasmcli",
+            r"(?:hpasmcli> )?(?:show |Power supply #\d)|ID +TYPE +LOCATION +STATUS",
+            _SERVER,
+        ),
+        ("Redfish", r"\{\"@odata", _SERVER),
+        ("ipmitool fru", r"FRU Device Description :", _IPMI),
+        ("ipmitool chassis", r"(?:System Power|Drive Fault|Main Power Fault) +: ", _IPMI),
+        ("ipmitool mc", r"Device ID +: \d+[ \t]*$", _IPMI),
+        ("ipmi-sensors", r"ID[ \t]*\| (?:Name|Date) +\|", _IPMI),
         ("racadm", r"(?:Disk|RAID|AHCI|NonRAID|BOSS)\.[\w.:-]{3,120}[ \t]*$", _PERC),
         ("free", r"total[ \t]+used[ \t]+free[ \t]+shared", _HOST),
         ("gdth", r"Disk Array Controller Information:|Driver Parameters:[ \t]*$", _OLD_CARD),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import Parsed, Tool, UnparsedLine
 from iowarden.collectors.pasted_text import decode, json_forms
@@ -56,7 +57,8 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
     if not found.texts:
         raise ParseError(
             f"the program that printed it is not certain: got {text.strip()[:60]!r};"
-            f" if it is one of these, add '--as' and its name: {', '.join(Tool)}"
+            f" if it is one of these, add '--as' and its name: {', '.join(Tool)}; else paste: "
+            "smartctl -x /dev/DISK; cat /proc/mdstat; journalctl -k"
         )
     first, *others = (
         parse(each.text, each.tool, log=log, commands=each.commands) for each in found.texts
@@ -98,7 +100,10 @@ def parse(
     """
     if log and kind not in LOGS:
         raise ParseError(f"'--log': expected one of {', '.join(LOGS)}, got {kind}")
-    typed = commands or {}
+    return _with_next_step(_parsed_as(text, kind, commands or {}, log=log), text)
+
+
+def _parsed_as(text: str, kind: Tool, typed: Mapping[int, str], *, log: bool) -> Parsed:
     if kind is Tool.SMARTCTL:
         return parse_smartctl(text, typed)
     if kind in _OTHERS and kind not in _OF_JSON:
@@ -111,6 +116,37 @@ def parse(
     if kind is Tool.CLI64:
         return parse_areca(text, log=log)
     return parse_controllers(text, kind, log=log, commands=typed)
+
+
+def _with_next_step(parsed_text: Parsed, text: str) -> Parsed:
+    """Return the result; where nothing was judged its first reason says what to paste instead."""
+    judged = (parsed_text.objects, parsed_text.findings, parsed_text.events, parsed_text.drives)
+    others = (parsed_text.arrays, parsed_text.refusals)
+    parts = (each.arrays or each.disks or each.batteries for each in parsed_text.controllers)
+    if any((*judged, *others, *parts)) or not parsed_text.unparsed:
+        return parsed_text
+    first, *rest = parsed_text.unparsed
+    if reason := no_verdict(text):
+        first, rest = replace(first, reason=reason), []
+    elif _OTHER_OUTPUT.search(first.reason):
+        command = _STATES_SHOWN_BY.get(parsed_text.kind, "smartctl -x /dev/DISK")
+        first = replace(first, reason=f"{first.reason}; the states are in: {command}")
+    return replace(parsed_text, unparsed=(first, *rest))
+
+
+_OTHER_OUTPUT = lazy_pattern(r"\bexpected\b|contains no state")
+"""Reasons of an output that is another one; a failure of the program has its own reason."""
+_STATES_SHOWN_BY: Mapping[Tool, str] = {
+    Tool.STORCLI: "storcli /call show all",
+    Tool.MEGACLI: "MegaCli -LdPdInfo -aALL; MegaCli -AdpBbuCmd -aALL",
+    Tool.ARCCONF: "arcconf getconfig 1",
+    Tool.SSACLI: "ssacli ctrl all show config detail",
+    Tool.CLI64: "cli64 vsf info; cli64 disk info; cli64 event info",
+    Tool.TW_CLI: "tw_cli /c0 show all",
+    Tool.SAS2IRCU: "sas2ircu 0 display",
+    Tool.MDADM: "cat /proc/mdstat; mdadm --detail /dev/MD",
+    Tool.NVME: "nvme smart-log /dev/nvmeN",
+}
 
 
 def _without_empty_verdict(parsed_text: Parsed) -> Parsed:

@@ -105,6 +105,22 @@ _MESSAGES = (
     (r"BBU disabled\b", "write_back_off"),
 )
 """Beginnings of texts without a code. 'done with corrections' is not among them."""
+_WORSE_BY_TEXT = frozenset(
+    (
+        *("vd_offline", "vd_degraded", "vd_partially_degraded", "punctured", "rebuild_failed"),
+        *("medium_error_uncorrectable", "rebuild_medium_error", "predictive_failure"),
+    )
+)
+_MILD = frozenset(
+    (
+        *("vd_optimal", "vd_created", "vd_properties_changed", "pd_inserted", "pd_information"),
+        *("medium_error_corrected", "bad_block_remapped", "recovered_error", "sense"),
+        *("rebuild_started", "rebuild_progress", "rebuild_done", "patrol_read", "check_progress"),
+        *("initialization", "copyback_started", "copyback_progress", "copyback_done"),
+        *("write_back_on", "battery_present"),
+    )
+)
+"""Kinds of a code that a text of the ones above overrules: of two the worse counts."""
 
 _NUMBER = lazy_pattern(
     r"(?:seqNum|Sequence Number)\s*:\s*(0x[0-9a-f]{1,8}|\d{1,10})\s*", re.IGNORECASE | re.ASCII
@@ -212,8 +228,9 @@ def _kind(code: int | None, description: str) -> str:
     name = _CODES.get(code) if code is not None else None
     if name is None and re.match(r"Consistency Check done with", description):
         name = "check_corrected"
-    if name is None:
-        name = next((name for words, name in _MESSAGES if re.match(words, description)), None)
+    if name is None or name in _MILD:
+        told = next((told for words, told in _MESSAGES if re.match(words, description)), None)
+        name = told if name is None or told in _WORSE_BY_TEXT else name
     return f"{SOURCE}_{name}" if name else OTHER
 
 

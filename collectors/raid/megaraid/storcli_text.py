@@ -31,6 +31,10 @@ _STATUS = lazy_pattern(
     r"Description = (?P<description>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
+_STRETCHED = lazy_pattern(
+    r"^(?:Controller|Status)[ \t]{2,}=|^(?:Controller|Status) =[ \t]{2,}", re.MULTILINE
+)
+_BLANKS = lazy_pattern(r"(?<=\S)[ \t]{2,}(?=\S)")
 _RULE = lazy_pattern(r"-{5,}\s*", re.ASCII)
 _UNDERLINE = lazy_pattern(r"=+\s*", re.ASCII)
 _HEADING = lazy_pattern(r"(\S[^\n]{0,120}?)\s*:\s*", re.ASCII)
@@ -76,6 +80,8 @@ def parse_text(text: str) -> list[Tree]:
     Without any answer it is [].
     """
     plain = output.plain(text)
+    if _STRETCHED.search(plain):  # a forum or an editor made two blanks of each
+        plain = _BLANKS.sub(" ", plain)
     found = list(_STATUS.finditer(plain))
     ends = [*(match.start() for match in found[1:]), len(plain)][: len(found)]
     answers: list[Tree] = []

@@ -49,3 +49,20 @@ def test_an_object_that_could_not_be_read_is_named(name: str) -> None:
     assert told.status == 1
     assert f"{name} error 46: Get Information failed" in told.unparsed[0].reason
     assert "s2" not in told.unparsed[0].reason
+
+
+@pytest.mark.parametrize("state", ["Optl", "Dgrd"])
+@pytest.mark.parametrize("blanks", [2, 3])
+def test_a_text_in_which_each_blank_was_stretched_is_read_as_without(
+    state: str, blanks: int
+) -> None:
+    """A forum or an editor doubled them, also those within a size and a title."""
+    rule = "-" * 60
+    table = (
+        f"VD LIST :\n=======\n\n{rule}\nDG/VD TYPE  State Access Consist Cache Cac sCC Size Name\n"
+        f"{rule}\n0/0   RAID5 {state} RW Yes RWBD - ON 10.913 TB data\n{rule}\n"
+    )
+    text = ANSWER.format(0, "Success", "None") + table
+    stretched = read(text.replace(" ", " " * blanks))
+    assert stretched.objects == read(text).objects != ()
+    assert stretched.status == (state == "Dgrd")

@@ -140,6 +140,24 @@ def test_the_block_that_was_corrected_or_lost_is_reported() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        ("5d", "Unrecoverable medium error during rebuild on PD 03(e0xfc/s3) at 1f", "rebuild_"),
+        ("5d", "Corrected medium error during recovery on PD 03(e0xfc/s3) at 1f", "medium_error_c"),
+        ("27", "VD 00/0 is now DEGRADED", "vd_degraded"),
+        ("63", "Predictive failure: PD 03(e0xfc/s3)", "predictive_failure"),
+        ("61", "Corrected medium error during recovery on PD 03(e0xfc/s3) at 1f", "punctured"),
+        ("fc", "VD 00/0 is now OPTIMAL", "vd_offline"),
+    ],
+)
+def test_of_a_code_and_a_text_that_differ_the_worse_counts(code: str, text: str, kind: str) -> None:
+    """Firmware with other codes, or a log that somebody typed: neither may hide a fault."""
+    record = f"seqNum: 0x1\nCode: 0x000000{code}\nClass: 0\nEvent Description: {text}\n\n"
+    (event,) = storcli_events.parse_events(record, "c").events
+    assert event.kind.startswith(f"megaraid_{kind}")
+
+
 def test_the_second_generation_is_known_by_its_words_alone() -> None:
     """It is not published that its codes are the same; an unknown text is an unknown kind."""
     record = (
