@@ -237,7 +237,7 @@ RULES = _table(
         Fault.ERRORS,
         _D,
     ),
-    _all("NvmeSpareLow DiskEnduranceUsed DiskWearingOut", Fault.WORN, _D),
+    _all("NvmeSpareLow DiskEnduranceUsed DiskWearingOut DiskLoadCyclesHigh", Fault.WORN, _D),
     _all("DiskTemperatureHigh DiskTemperatureAboveLimit NvmeOverheated", Fault.HOT, _D),
     _all(
         "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable"
