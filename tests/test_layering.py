@@ -323,7 +323,7 @@ rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.guards signals.signal signals.sustained
 rules.alerting: promql rulefile severity yaml_nodes
 rules.io_usage: conditions faults
-rules.topology: faults smart
+rules.topology: faults signals.guards smart
 rules.incidents: alerting faults matcher notice severity topology
 rules.signals.device: signals.activity signals.baseline signals.discards signals.guards
     signals.in_flight signals.increase signals.leaves signals.queue signals.signal

@@ -136,6 +136,14 @@ class Device:
     (nvme/host/sysfs.c)."""
 
     @property
+    def has_no_medium(self) -> bool:
+        """Whether it is a reader without a card or disc: no disk, of which nothing is expected.
+
+        That is a fact of the inventory, and no guard: nothing is judged that does not exist.
+        """
+        return bool(self.removable) and not self.size_bytes
+
+    @property
     def port_number(self) -> int | None:
         """Return the 1 of 'ata3.01', for a disk at an ATA port.
 

@@ -357,15 +357,15 @@ def _leaf(
 ) -> AccessMethod | VirtualDrive | UnmonitoredDevice | None:
     """Return the kind of a block device but an NVMe namespace; None: none, as without medium."""
     name = device.name
-    if (device.size_bytes == 0 and (device.removable or _NETWORK_BLOCK.fullmatch(name))) or (
-        _PART_OF_MMC.fullmatch(name)
-    ):
+    is_unconnected = device.size_bytes == 0 and _NETWORK_BLOCK.fullmatch(name)
+    if device.has_no_medium or is_unconnected or _PART_OF_MMC.fullmatch(name):
         return None
     if name.startswith("cciss/"):
         return VirtualDrive(name, f"/dev/{name.partition('d')[0]}d0", "cciss")
     if _NETWORK_BLOCK.fullmatch(name):
         return UnmonitoredDevice(name, ReadStatus.LUN, "a block device over the network", name)
     if not SD_NAME.fullmatch(name):
+        # Only the reason: which kinds smartctl can read is a fact of smartctl, and no guard.
         virtual = re.fullmatch(r"x?vd[a-z]+", name)
         what = "a virtual disk" if virtual else "a device of a kind that smartctl cannot read"
         return UnmonitoredDevice(name, ReadStatus.NO_SMART, what, name)

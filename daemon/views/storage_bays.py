@@ -63,7 +63,7 @@ def _disks(facts: StorageFacts, rows: dict[str, StorageNode]) -> Iterator[BayLin
     slots = {slot.device: slot for slot in facts.last.enclosure or () if slot.device}
     for name in topology.leaves:
         device = topology.devices[name]
-        if device.removable and not device.size_bytes:
+        if device.has_no_medium:
             continue
         node = rows.get(name)
         slot = slots.get(name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.enclosure import place
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
+from iowarden.rules.signals import guards
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult
     from iowarden.rules.topology.device_changes import VanishedDisk
 
-_VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
-"""Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
+_WITHOUT_SMART = re.compile(r"(pmem|dasd|mmcblk)[a-z0-9]+.*")
+"""Physical devices, by the names that their drivers give them, that have no SMART data."""
 _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
@@ -320,7 +321,7 @@ def _polled_disk(
     cover, reason = polled.status, polled.reason
     if implausibility is not None and cover is ReadStatus.READ:
         cover, reason = ReadStatus.IMPLAUSIBLE, implausibility or "its SMART data are implausible"
-    if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
+    if cover in _UNANSWERED and leaves and guards.is_exchangeable(index.devices[leaves[0]]):
         cover = ReadStatus.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")
     origins = dict.fromkeys((target.origin, *(other.origin for other in disk.others)))
@@ -361,10 +362,12 @@ def _hidden(disk: Disk) -> Identity:
 
 def _not_polled(name: str, index: _Leaves, *, made: bool, absent: str) -> InventoryDisk:
     device = index.devices[name]
-    removable = bool(device.removable)
-    if removable or _VIRTUAL.fullmatch(name):
+    is_remote = guards.is_remote(device)
+    is_medium = guards.is_exchangeable(device) and not is_remote
+    is_virtual = is_remote or guards.is_of_hypervisor(device)
+    if is_medium or is_virtual or _WITHOUT_SMART.fullmatch(name):
         cover = ReadStatus.NO_SMART
-        reason = "a removable medium" if removable else "a virtual disk, or one without SMART"
+        reason = "a removable medium" if is_medium else "a virtual disk, or one without SMART"
     elif absent:
         cover, reason = ReadStatus.UNREADABLE, absent
     elif made:
@@ -437,8 +440,8 @@ class _Leaves:
         self._wwns: dict[str, list[str]] = defaultdict(list)
         for name in () if topology is None else topology.leaves:
             device = self.devices[name]
-            if device.removable and not device.size_bytes:
-                continue  # a card reader without a card
+            if device.has_no_medium:
+                continue
             self._free[name] = None
             own = self.identities[name] = device_identity.identity(topology, name)
             self._alike[own.key].append(name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -381,6 +382,33 @@ def test_no_rule_tests_a_guard_by_itself() -> None:
         if (own := offences_of(rule)) and own != SETTINGS.get(name)
     }
     assert found == {}
+
+
+DETERMINED: Mapping[str, frozenset[str]] = {
+    # The second, of a reader without a card, of which there is nothing to judge.
+    r"\.removable\b": frozenset({"rules/signals/guards.py", "collectors/block/block_devices.py"}),
+    # The second describes the setting.
+    r"\.laptop_mode\b": frozenset({"rules/signals/guards.py", "collectors/procfs/sysctl_vm.py"}),
+    r"\bvirtual_device\(": frozenset({"rules/signals/guards.py", "rules/smart/plausibility.py"}),
+    # By the model in its SMART data, which the device may lack: whether these are judged.
+    r"\bplausibility\.virtual\(": frozenset({"rules/signals/smart/smart.py"}),
+}
+"""What reads in the code what a guard is about, and the modules that may do so."""
+
+
+def test_no_module_tests_a_guard_by_itself() -> None:
+    """What decides what is alerted, shown or polled uses the module of guards."""
+    root = Path(str(importlib.resources.files("iowarden.rules"))).parent
+    texts = {
+        str(file.relative_to(root)): file.read_text()
+        for package in ("collectors", "daemon", "rules")
+        for file in (root / package).rglob("*.py")
+    }
+    found = {
+        reads: frozenset(path for path, text in texts.items() if re.search(reads, text))
+        for reads in DETERMINED
+    }
+    assert found == DETERMINED
 
 
 HANG = "iowarden_device_hang_seconds"
