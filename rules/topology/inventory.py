@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult
     from iowarden.rules.topology.device_changes import VanishedDisk
 
-_WITHOUT_SMART = re.compile(r"(pmem|dasd|mmcblk)[a-z0-9]+.*")
-"""Physical devices, by the names that their drivers give them, that have no SMART data."""
+_WITHOUT_SMART = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
+"""Devices of drivers, by the names that these give them, that pass on no SMART data. That is a fact
+of the driver and no guard: a virtual disk at a SCSI adapter is polled like any other.
+"""
 _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
@@ -362,12 +364,10 @@ def _hidden(disk: Disk) -> Identity:
 
 def _not_polled(name: str, index: _Leaves, *, made: bool, absent: str) -> InventoryDisk:
     device = index.devices[name]
-    is_remote = guards.is_remote(device)
-    is_medium = guards.is_exchangeable(device) and not is_remote
-    is_virtual = is_remote or guards.is_of_hypervisor(device)
-    if is_medium or is_virtual or _WITHOUT_SMART.fullmatch(name):
+    passes_smart = _WITHOUT_SMART.fullmatch(name) is None
+    if guards.is_exchangeable(device) or not passes_smart:
         cover = ReadStatus.NO_SMART
-        reason = "a removable medium" if is_medium else "a virtual disk, or one without SMART"
+        reason = "a removable medium" if passes_smart else "a virtual disk, or one without SMART"
     elif absent:
         cover, reason = ReadStatus.UNREADABLE, absent
     elif made:
