@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.faults import HARMS, LOST_TO_ARRAY, THREATS, Fault, Layer
 from iowarden.rules.notice import Reason
-from iowarden.rules.notices.mail import distinct, lost_a_disk
+from iowarden.rules.notices.mail import disk, distinct, lost_a_disk, order
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.notices.mail import Mail
 
+MAX_NAMED = 3
+"""Objects whose earlier advice is retracted by their names."""
 _BARE = LOST_TO_ARRAY | {Fault.EXHAUSTED, Fault.DEGRADED}
+_THREATS = {Fault.STOPPED: "does not work", Fault.EXHAUSTED: "has no redundancy left"}
+_NAMES = ("mountpoint", "pool", "label")
+"""Labels of what has no device: file systems, pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Advice:
 def advice_of(mail: Mail) -> Advice:
     """Return the advice of a mail: what earlier mails advised is not repeated."""
     valid = valid_members(mail.members)
-    retracted = tuple(_retracted(mail.due, mail.members, valid))
+    retracted = tuple(_retracted(mail, valid))
     texts = [mail.sources.text_of(m) for m in _newly_advised(mail, valid, retracted)]
     return Advice(valid, retracted, texts)
 
@@ -118,20 +123,39 @@ def _is_read_only(member: IncidentMember) -> bool:
     return lost_a_disk(member) or member.name == "hba_aen"
 
 
-def _retracted(
-    due: DueNotice, members: Sequence[IncidentMember], valid: Sequence[IncidentMember]
-) -> Iterator[str]:
-    """Yield which advice of earlier mails is dangerous now, and why."""
-    incident = due.incident
-    given = [m for m in members if m.name in incident.advised and 1 not in due.replaces]
-    adapter = due.renamed and incident.key.startswith(ADAPTER)
-    void = distinct(m.summary for m in given if adapter or m not in valid)
-    if not void:
-        return
-    why = f"several of its disks fail together: {incident.object}"
-    if len(valid) < len(members):
-        why = "; ".join(distinct(m.summary for m in valid if not _is_read_only(m)))
-    yield f"Do not follow the earlier advice ({'; '.join(void)}): {why}."
+def _retracted(mail: Mail, valid: Sequence[IncidentMember]) -> Iterator[str]:
+    """Yield which advice of earlier mails is dangerous now, and why, in at most 15 words."""
+    is_first = 1 in mail.due.replaces
+    given = [m for m in mail.members if m.name in mail.incident.advised and not is_first]
+    has_common_cause = mail.due.renamed and mail.is_of_adapter
+    void = [m for m in given if has_common_cause or m not in valid]
+    if void:
+        yield f"Do not follow the earlier advice{_about(void)}: {_why(mail)}."
+
+
+def _about(void: Sequence[IncidentMember]) -> str:
+    """Return ' about sdb, sdc, md0'; of many objects their number, of the whole host ''."""
+    names = distinct(map(_name, void))
+    if len(names) > MAX_NAMED:
+        return f" about {len(names)} objects"
+    return f" about {', '.join(names)}" if names else ""
+
+
+def _why(mail: Mail) -> str:
+    """Return why advice may destroy data now: the deepest threat, else a cause in common."""
+    threats = [m for m in mail.members if m.cleared_seconds is None and m.what.fault in THREATS]
+    if not threats:
+        return "several disks fail together"
+    threat = min(threats, key=lambda m: (m.what.fault is not Fault.STOPPED, order(m)))
+    is_copy = threat.what.fault is Fault.EXHAUSTED and threat.layer is Layer.DISK
+    problem = "holds the last copy" if is_copy else _THREATS[threat.what.fault]
+    return f"{_name(threat) or mail.incident.object.partition(' (')[0]} {problem}"
+
+
+def _name(member: IncidentMember) -> str:
+    """Return the name of a member's object, without model and serial number."""
+    labels = dict(member.labels)
+    return disk(member) or next((labels[name] for name in _NAMES if labels.get(name)), "")
 
 
 def advised(incident: Incident) -> tuple[str, ...]:

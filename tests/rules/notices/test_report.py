@@ -20,6 +20,7 @@ from iowarden.rules.incidents.model import (
     FaultRecord,
     Incident,
     IncidentMember,
+    LastMail,
     ReportedFault,
 )
 from iowarden.rules.notice import Evidence, Measurement, Reason
@@ -429,14 +430,13 @@ def test_numbers_carry_the_unit_of_their_metric(metric: str, value: float, expec
 def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     """The mail about the file system advised e2fsck; now the array below it does not run."""
     failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0")
-    stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
+    stopped = member("MdInactive", labels=(("device", "md0"),), advice="write nothing there")
     open_now = incident(failed, stopped, advised=("FilesystemErrors",), mails=2)
     notice = report.notice(
         DueNotice(Reason.ESCALATED, open_now), report.Sources(float, 10.0, (), MACHINE, STANDING)
     )
     back, new = notice.advice
-    assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
-    assert back.endswith("): md0 does not run.")
+    assert back == "Do not follow the earlier advice about sda: md0 does not work."
     assert new == "write nothing there"
     assert what_to_do.advised(open_now) == ("FilesystemErrors", "MdInactive")
 
@@ -461,8 +461,31 @@ def test_each_mail_that_takes_advice_back_reports_what_to_do_instead() -> None:
         DueNotice(Reason.ESCALATED, third), report.Sources(float, 10.0, (), MACHINE, STANDING)
     )
     back, again = notice.advice
-    assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
+    assert back == "Do not follow the earlier advice about sda: sda does not work."
     assert again == "write nothing there"
+
+
+@pytest.mark.parametrize("disks", [1, 2, 3, 4, 24])
+@pytest.mark.parametrize("threat", ["MdInactive", "MdDegraded", ""])
+def test_earlier_advice_is_taken_back_in_at_most_fifteen_words(disks: int, threat: str) -> None:
+    """It listed the summary of each: a screen to read before what to do instead."""
+    names = [f"sd{chr(97 + n)}" for n in range(disks)]
+    given = [
+        member("DiskErrors", labels=(("device", name),), subject=f"disk {name}") for name in names
+    ]
+    array = member(threat, labels=(("device", "md0"),), redundancy="none")
+    before = LastMail(0.0, Reason.OPENED, Severity.WARNING, "sda")
+    shelf = incident(
+        *given, *([array] if threat else []), key="adapter host3", object="host3 (mpt3sas)",
+        advised=("DiskErrors",), mails=2,
+    )  # fmt: skip
+    notice = report.notice(
+        DueNotice(Reason.ESCALATED, shelf, previous=before),
+        report.Sources(float, 10.0, (), MACHINE, STANDING),
+    )
+    back = notice.advice[0]
+    assert back.startswith("Do not follow the earlier advice about ")
+    assert len(back.split()) <= 15, back
 
 
 def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_what_is() -> None:
