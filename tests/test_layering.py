@@ -353,6 +353,7 @@ daemon.duration: -
 daemon.exporters: -
 daemon.garbage: -
 daemon.installation: -
+daemon.working_copy: -
 daemon.json_codec: -
 daemon.locate: -
 daemon.mlock: -
@@ -390,7 +391,7 @@ daemon.report: storage
 daemon.manual: config control terminal
 daemon.cli: check clock config control duration garbage http installation journal json_codec locate
     manual mlock notify page polling probe_client process_metrics receivers replay report sanitize
-    service setup storage terminal trace trace_client transition_log
+    service setup storage terminal trace trace_client transition_log working_copy
 daemon.failure: cli config notify sanitize
 daemon.reference: check cli config control http installation manual metric_labels metrics
     process_metrics service storage trace

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.player import RecordingPlayer
+from iowarden.daemon import working_copy
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.config.load import load_config, machine_name, read_config
 from iowarden.daemon.config.parser import parse_config
@@ -46,24 +47,39 @@ def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def settings(arguments: argparse.Namespace) -> Config:
-    """Return the configuration that a command uses, defaults if no file. Errors: ConfigError."""
-    path = arguments.config
+    """Return the configuration that a command uses, defaults if no file. Errors: ConfigError.
+
+    In a checkout on a host without a configuration it is that of `make run`, with its state.
+    """
+    path, directory = arguments.config, arguments.state_directory
+    if path is None and (top := checkout_directory()):
+        path, directory = default_config(), directory or f"{top}/{working_copy.STATE}"
     if path is None and not is_there(DEFAULT_CONFIG):
         found = parse_config("", DEFAULT_CONFIG, machine_name())
     else:
         found = load_config(path or DEFAULT_CONFIG)
-    if arguments.state_directory is not None:
+    if directory is not None:
         # Not resolved: that looks at the directory, whose disk may hang.
-        directory = str(Path(arguments.state_directory).absolute())
-        return dataclasses.replace(found, state_directory=directory)
+        return dataclasses.replace(found, state_directory=str(Path(directory).absolute()))
     return found
+
+
+def checkout_directory() -> str:
+    """Return the checkout that this program runs from, '' on a host with a configuration."""
+    return "" if is_there(DEFAULT_CONFIG) else working_copy.directory()
 
 
 def public_settings(arguments: argparse.Namespace) -> tuple[Config, str]:
     """Return the configuration without any secret, and its path. Errors: ConfigError."""
-    path = arguments.config or DEFAULT_CONFIG
+    path = arguments.config or default_config()
     absent = arguments.config is None and not is_there(path)
     return parse_config("" if absent else read_config(path), path, machine_name()), path
+
+
+def default_config() -> str:
+    """Return the configuration file of a command without '--config', as `settings` reads it."""
+    top = checkout_directory()
+    return f"{top}/{working_copy.CONFIG}" if top else DEFAULT_CONFIG
 
 
 def require_config(arguments: argparse.Namespace) -> None:

@@ -135,7 +135,7 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
         found = (*found, *_never_matching(settings, groups))
         if player is None:
             found = (*found, *_doubled(settings, step))
-            path = arguments.config or command.DEFAULT_CONFIG
+            path = arguments.config or command.default_config()
             about = installation.findings(path, exists=os.path.exists(path))
             found = (*found, *(f for f in about if not problems or f.topic == "version"))
         return dataclasses.replace(report, findings=(*problems, *found))

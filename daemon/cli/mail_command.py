@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.daemon import working_copy
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import NotRunningError, ServiceError, requested
 from iowarden.daemon.clock import SystemClock
@@ -45,7 +46,9 @@ def add_commands(add: Add) -> None:
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:
-    status = send_test_mail(command.settings(arguments))
+    settings = command.settings(arguments)
+    owner = working_copy.owner(settings.state_directory, command.checkout_directory())
+    status = service_user.run(lambda: send_test_mail(settings), owner)
     if status == 0:
         retry_mails(arguments.state_directory)
     return status

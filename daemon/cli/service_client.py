@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.model import UserInputError
 from iowarden.collectors.quantity import duration
-from iowarden.daemon import json_codec
+from iowarden.daemon import json_codec, working_copy
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.control.documents import Result, Status
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
@@ -208,9 +208,25 @@ def _no_connection(path: str, error: OSError) -> str:
             " mean, or leave the option out for the installed one"
         )
     got = f"no {path}" if error.errno == errno.ENOENT else f"{path}: {got}"
+    return f"iowarden is not running ({got}). {_start(path)}"
+
+
+def _start(path: str) -> str:
+    """Return how to start the service that would answer at a socket, as it is installed here."""
+    top, directory = working_copy.directory(), os.path.dirname(path)
+    if top and path in (listen.SOCKET, f"{top}/{working_copy.STATE}/{listen.FILE_NAME}"):
+        return (
+            f"Start it: make run, in '{top}', or systemctl start iowarden if it is installed. If it"
+            " runs in the foreground elsewhere, use --state-directory or --socket"
+        )
+    if path != listen.SOCKET:
+        return (
+            "Start it: systemctl start iowarden, or in the foreground: iowarden run"
+            f" --state-directory '{directory}'"
+        )
     return (
-        f"iowarden is not running ({got}). Start it: systemctl start iowarden. If it runs in the"
-        " foreground, use --state-directory or --socket"
+        "Start it: systemctl start iowarden. If it runs in the foreground, use --state-directory"
+        " or --socket"
     )
 
 
@@ -250,7 +266,9 @@ def _path(arguments: argparse.Namespace) -> str:
         return str(arguments.socket)
     if arguments.state_directory is not None:
         return str(Path(arguments.state_directory).absolute() / listen.FILE_NAME)
-    return listen.SOCKET
+    own = f"{working_copy.directory()}/{working_copy.STATE}/{listen.FILE_NAME}"
+    is_own = working_copy.directory() and not os.path.exists(listen.SOCKET) and os.path.exists(own)
+    return own if is_own else listen.SOCKET
 
 
 def decoded(cls: type[Document], answer: object) -> Document:

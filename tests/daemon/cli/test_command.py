@@ -15,8 +15,10 @@ from support import hung_directory
 from support.program import COMMAND
 from support.smtp import free_port
 
+from iowarden.daemon import working_copy
 from iowarden.daemon.cli import command, main
 from iowarden.daemon.config.schema import ConfigError
+from iowarden.daemon.control import listen
 from iowarden.daemon.installation import VERSION, module_command
 
 if TYPE_CHECKING:
@@ -79,6 +81,67 @@ def test_a_closed_directory_is_not_an_absent_file(monkeypatch: pytest.MonkeyPatc
                 command.settings(argparse.Namespace(**NONE_GIVEN))
         finally:
             os.seteuid(0)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: Path) -> Path:
+    """Return a checkout that this program seems to run from, on a host without a configuration."""
+    top = tmp_path / "iowarden"
+    (top / "packaging").mkdir(parents=True)
+    (top / working_copy.RUNNER).touch()
+    (top / working_copy.CONFIG).write_text("host: db1\n")
+    monkeypatch.setattr(working_copy, "__file__", str(top / "daemon/working_copy.py"))
+    assert not default.exists()
+    return top
+
+
+def test_in_a_checkout_a_command_uses_what_make_run_uses(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As root a test mail was written to /var/lib/iowarden, which nothing reads or removes."""
+    found = command.settings(argparse.Namespace(**NONE_GIVEN))
+    assert (found.host, found.state_directory) == ("db1", str(tree / ".run"))
+    assert main.main(["test-mail"]) == 2
+    assert f"written to '{tree}/.run/Maildir/new/" in capsys.readouterr().out
+
+
+def test_an_installed_configuration_comes_before_that_of_a_checkout(
+    tree: Path, default: Path
+) -> None:
+    """Whoever has both asks about the installed service."""
+    default.write_text("host: db2\n")
+    found = command.settings(argparse.Namespace(**NONE_GIVEN))
+    assert (found.host, found.state_directory) == ("db2", "/var/lib/iowarden")
+    assert tree.exists()
+
+
+def test_in_a_checkout_the_service_of_make_run_answers(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it does not run the command says how it is started there: systemctl cannot."""
+    monkeypatch.setattr(listen, "SOCKET", str(tmp_path / "run/control.sock"))
+    assert main.main(["status"]) == 1
+    assert f"Start it: make run, in '{tree}'" in capsys.readouterr().err
+    (tree / ".run").mkdir()
+    listen.bind(str(tree / ".run/control.sock")).close()
+    assert main.main(["status"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"iowarden is not running ({tree}/.run/control.sock: ")
+    assert f"Start it: make run, in '{tree}'" in error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_root_leaves_the_state_of_a_checkout_to_its_user(tree: Path) -> None:
+    """'make run' of that user could not go on with files of root."""
+    state = str(tree / ".run")
+    assert working_copy.owner(state, str(tree)) is None
+    os.chown(tree, 65534, -1)
+    owner = working_copy.owner(state, str(tree))
+    assert owner is not None
+    assert owner.pw_uid == 65534
+    (tree / ".run").mkdir()  # 'sudo make run' is running
+    assert working_copy.owner(state, str(tree)) is None
+    assert working_copy.owner("/var/lib/iowarden", str(tree)) is None
 
 
 def test_a_module_is_started_by_the_interpreter_that_has_it(tmp_path: Path) -> None:
