@@ -110,7 +110,7 @@ def print_alert(arguments: argparse.Namespace, name: str, kind: str = "alert") -
     except ServiceError as error:
         here = alert_manual.Here(problem=str(error))
     answer = alert_manual.AlertManual(
-        name, (*problems, *notes), tuple(rules), here, settings.file, bool(settings.overrides)
+        name, (*problems, *notes), tuple(rules), here, settings.file, _has_overrides(settings.file)
     )
     if arguments.json:
         print_json(json.loads(json_codec.encode(answer)))
@@ -132,6 +132,15 @@ def _configured(path: str | None, *, is_given: bool) -> tuple[Config, tuple[str,
             raise
         defaults = parse_config("", path or command.DEFAULT_CONFIG, "text")
         return defaults, (f"thresholds as shipped, not as configured here: {error}",)
+
+
+def _has_overrides(path: str) -> bool:
+    """Whether a configuration has the key 'overrides', also one without an override below it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return any(line.startswith("overrides:") for line in file)
+    except (OSError, UnicodeError):  # what could not be read is in the notes already
+        return False
 
 
 def _here(arguments: argparse.Namespace, name: str, selectors: Sequence[str]) -> Here:

@@ -25,7 +25,7 @@ from iowarden.rules.manual.manual import Manual  # noqa: TC001 - as above
 from iowarden.rules.rulefile.rulefile import SHIPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.daemon.config.schema import Config
 
@@ -134,11 +134,10 @@ def sections(of: AlertManual) -> Iterator[str]:
     manuals, here = of.rules, of.here
     first = manuals[0]
     yield f"{first.alert}, condition {first.condition}" if first.condition else first.alert
-    for each in manuals:
-        yield f"  {each.severity}: {each.summary}"
+    yield from (f"  {line}" for line in _of_severities(manuals, lambda m: m.summary, always=True))
     yield f"  ({_EXAMPLE})"
     yield from (f"  note: {note}" for note in of.notes)
-    yield from _part("meaning", dict.fromkeys(each.description for each in manuals))
+    yield from _part("meaning", _of_severities(manuals, lambda m: m.description))
     yield from _part("on this host now", _situation(here))
     of_incident = [line for text in here.advice for line in text.splitlines()]
     if not of_incident or here.shared_incident:
@@ -146,9 +145,7 @@ def sections(of: AlertManual) -> Iterator[str]:
     shared = f" about incident {here.shared_incident}, of this and other alerts"
     yield from _part(f"what to do here{shared if here.shared_incident else ''}", of_incident)
     yield from _part("measured here now", (line for each in here.series for line in _values(each)))
-    yield from _part(
-        "not determined when it fires", dict.fromkeys(each.unknown for each in manuals)
-    )
+    yield from _part("not determined when it fires", _of_severities(manuals, lambda m: m.unknown))
     yield from _part("rule", [line for each in manuals for line in _rule(each)])
     yield from _part("change or silence it", _changes(of))
     yield from _part("more", _more(first))
@@ -197,15 +194,26 @@ def _values(series: Series) -> Iterator[str]:
         yield f"  and {more} more: iowarden query '{series.selector}'"
 
 
-def _advice(manuals: Sequence[Manual]) -> Iterator[str]:
-    """Yield what to do, of each severity if they differ."""
+def _of_severities(
+    manuals: Sequence[Manual], text_of: Callable[[Manual], str], *, always: bool = False
+) -> Iterator[str]:
+    """Yield a text once, with the severities that have it; without if all do, unless `always`."""
     texts: dict[str, list[str]] = {}
     for each in manuals:
-        texts.setdefault(each.advice, []).append(each.severity)
+        texts.setdefault(text_of(each), []).append(each.severity)
     for text, severities in texts.items():
-        if text and len(texts) > 1:
-            yield f"{', '.join(severities)}:"
-        yield from text.splitlines()
+        if text:
+            yield f"{', '.join(severities)}: {text}" if always or len(texts) > 1 else text
+
+
+def _advice(manuals: Sequence[Manual]) -> Iterator[str]:
+    """Yield what to do; what only some severities have is below their names."""
+    parts = manual.shared_advice(manuals)
+    for place, (severities, text) in enumerate(parts):
+        title = f"{', '.join(severities)}:" if severities else "in each case:" if place else ""
+        if title:
+            yield title
+        yield from (f"  {line}" if title else line for line in text.splitlines())
 
 
 def _rule(each: Manual) -> Iterator[str]:
@@ -247,16 +255,20 @@ def _changes(of: AlertManual) -> Iterator[str]:
             yield f"it is a rule of yours: to change it or switch it off, edit {file}, line {line}"
     if shipped:
         yield from _overrides(of, shipped)
-    yield "check and load that:"
-    yield "  iowarden config check && systemctl reload iowarden"
+    if of.configuration == CONFIG:
+        yield "check and load that:"
+        yield "  iowarden config check && systemctl reload iowarden"
+    else:
+        yield "check that; then restart the service that runs in the foreground, or send it SIGHUP:"
+        yield f"  iowarden config check '{of.configuration}'"
 
 
 def _overrides(of: AlertManual, shipped: Sequence[Manual]) -> Iterator[str]:
     """Yield the lines of the configuration that change shipped rules, or classes of events."""
-    what = "a threshold, 'for' or 'severity' of it"
+    what = "a threshold, how long it must last ('for') or its severity"
     if shipped[0].event_severity:
         what = "the severity of all its events"
-    yield f"change {what}, in {of.configuration}:"
+    yield f"change {what} (critical, warning, notice, info), in {of.configuration}:"
     if of.has_overrides:
         yield "  (it has the line 'overrides:'; put what follows below that one)"
     else:
@@ -265,6 +277,10 @@ def _overrides(of: AlertManual, shipped: Sequence[Manual]) -> Iterator[str]:
     if others := list(dict.fromkeys(line for each in shipped for line in each.other_overrides)):
         yield "or one of its other numbers, in place of the line of the same rule:"
         yield from (f"    {line}" for line in others)
+    if models := list(filter(None, (each.model_override for each in shipped))):
+        yield "or give one disk model another limit, the second number, in place of the same line;"
+        yield "the models of this host: iowarden query iowarden_disk_info"
+        yield from (f"    {line}" for line in models)
     yield f"or switch it off, in place of {'that' if len(shipped) == 1 else 'these lines'}:"
     yield f"    {shipped[0].alert}: {{enabled: false}}"
 

@@ -153,11 +153,11 @@ def _alert(found: list[Manual]) -> Iterator[str]:
     """Yield an alert: each severity, then the texts that they share once."""
     for each in found:
         yield f"**{each.severity}**, condition {condition(each.condition)}: {each.summary}"
-    for text, severities in _shared((each.description, each.severity) for each in found):
-        only = "" if len(severities) == len(found) else f"{', '.join(severities)}: ".capitalize()
+    for text, words in _shared((each.description, each.severity) for each in found):
+        only = "" if len(words) == len(found) else f"{', '.join(words)}: ".capitalize()
         yield f"{only}{text}"
-    for text, severities in _shared((each.advice, each.severity) for each in found):
-        only = "" if len(severities) == len(found) else f" ({', '.join(severities)})"
+    for place, (severities, text) in enumerate(manual.shared_advice(found)):
+        only = f" ({', '.join(severities)})" if severities else " in each case" if place else ""
         yield f"What to do{only}:"
         yield code(text)
     for each in found:

@@ -224,12 +224,20 @@ def hold_back(step: StepContext) -> list[str]:
     lines: list[str] = []
     for device in slow:
         for top in facts.mounted_on(device)[:MAX_THROTTLED]:
-            limit = f"/sys/block/{top.name.replace('/', '!')}/bdi/max_ratio"
+            only = f"the slow disk {device.name} only{_carried(top, device)}"
             lines += [
-                f"Limit the unwritten data of the slow disk {device.name} only (default: 100):",
-                f"  echo 5 > {limit}",
+                f"Limit the unwritten data of {only} (default: 100):",
+                f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",
             ]
     return lines
+
+
+def _carried(top: Device, disk: Device) -> str:
+    """Return which device on a disk has the limit: a reader knows 'dm-0' by another name."""
+    if top.name == disk.name:
+        return ""
+    name = f" ({top.dm_name})" if top.dm_name else ""
+    return f", at {top.name}{name}, which is on it: 'iowarden storage' shows both"
 
 
 def _is_another_mounted(facts: Facts, slow: set[str]) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import Rule
 
 SERIAL = "ZFN0EXMP"
+MODEL = "EXAMPLE HDD"
 _LABEL = re.compile(r"\$labels\.(\w+)")
 _MATCHED = re.compile(r"\b(?:on|by) ?\(([\w, ]*)\)")
 _OBJECTS = ("device", "disk", "member", "mountpoint")
@@ -75,10 +76,10 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "level": ("RAID-5",),
     "line": ("1436",),
     "member": ("sda1",),
-    "model": ("EXAMPLE HDD",),
+    "model": (MODEL,),
     "mountpoint": ("/srv",),
     "name": ("data",),
-    "object": (f"sda (EXAMPLE HDD, serial {SERIAL})",),
+    "object": (f"sda ({MODEL}, serial {SERIAL})",),
     "operation": ("write",),
     "outcome": ("stuck",),
     "partition": ("sda1",),

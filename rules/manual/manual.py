@@ -6,6 +6,7 @@ an example object, and the facts are what the rule declares.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -13,7 +14,7 @@ from iowarden.collectors.quantity import duration
 from iowarden.collectors.zfs.pool_state import POOL
 from iowarden.rules.advice import advice
 from iowarden.rules.advice.step import AdviceSubject, StepContext
-from iowarden.rules.manual.example import SERIAL, Example
+from iowarden.rules.manual.example import MODEL, SERIAL, Example
 from iowarden.rules.manual.example_machine import ExampleFault, facts
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.parser import parse
@@ -30,7 +31,7 @@ from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -39,6 +40,9 @@ NO_SEVERITY = "none"
 _SURVIVES = "iowarden_redundancy_survives_disks"
 _NO_STEP = "Nothing, for this alone: it is listed in the weekly digest and never mailed alone."
 """What to do about an alert below warning whose rule has no advice."""
+_OF_DRIVE = "iowarden_smart_"
+_BOUND = re.compile(r"\b(?:and|or|unless)\b")
+"""Operators of sets: an expression with one is more than a comparison."""
 _OF_ARRAY = (Severity.NOTICE, "raid_array")
 _FAULTS = (
     ("rescan", ExampleFault.DISK_REMOVED),
@@ -96,10 +100,28 @@ class Manual:
         """
         if self.event_severity:
             return f"{self.alert}: {{severity: {self.event_severity}}}"
-        name = f"{self.alert}/{self.severity}"
+        keys = [f"for: {self.for_seconds:g}s", f"severity: {self.severity}"]
         if metric := self._main_metric:
-            return f"{name}: {{threshold: {{{metric}: {dict(self.adjustable)[metric]}}}}}"
-        return f"{name}: {{for: {self.for_seconds:g}s}}"
+            keys.insert(0, f"threshold: {{{metric}: {dict(self.adjustable)[metric]}}}")
+        return f"{self._name}: {{{', '.join(keys)}}}"
+
+    @property
+    def model_override(self) -> str:
+        """Return a line, which changes nothing yet, with a limit of its own for one disk model.
+
+        Its second number is that of the model. '' if the rule is not one comparison of a drive's
+        series with a number: only these have the label 'disk' of the series with the model.
+        """
+        metric, expression = self._main_metric, " ".join(self.expression.split())
+        if not metric.startswith(_OF_DRIVE) or _BOUND.search(expression):
+            return ""
+        model = f'on (instance, job, disk) iowarden_disk_info{{model="{MODEL}"}}'
+        either = f"{expression} unless {model} or {expression} and {model}"
+        return f"{self._name}: {expression_override(either)}"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.alert}/{self.severity}"
 
     @property
     def other_overrides(self) -> tuple[str, ...]:
@@ -110,9 +132,8 @@ class Manual:
         """
         if not self.expression:
             return ()
-        name = f"{self.alert}/{self.severity}"
         others = [pair for pair in self.adjustable if pair[0] != self._main_metric]
-        lines = [*_number_lines(name, others, self.expression)]
+        lines = [*_number_lines(self._name, others, self.expression)]
         for series, expression in self.recorded:
             lines += _number_lines(series, adjustable(expression), expression)
         return tuple(lines)
@@ -145,6 +166,46 @@ def of_rules(groups: Iterable[RuleGroup], alert: str) -> list[Manual]:
         if isinstance(rule, Rule) and rule.alert == alert
     ]
     return sorted(found, key=lambda each: _rank(each.severity))
+
+
+def shared_advice(manuals: Iterable[Manual]) -> list[tuple[tuple[str, ...], str]]:
+    """Return what to do, in order, with the severities of each part; (): of all of them.
+
+    Severities often differ in a step or two: what they begin and end with alike is there once.
+    """
+    severities: dict[str, list[str]] = {}
+    for each in manuals:
+        if each.advice:
+            severities.setdefault(each.advice, []).append(each.severity)
+    texts = [_blocks(text) for text in severities]
+    begin = _alike(texts)
+    rest = [text[len(begin) :] for text in texts]
+    end = _alike([text[::-1] for text in rest])[::-1]
+    parts: list[tuple[tuple[str, ...], list[str]]] = [((), begin)]
+    for text, names in zip(rest, severities.values(), strict=True):
+        parts.append((tuple(names), text[: len(text) - len(end)]))
+    return [(names, "\n".join(blocks)) for names, blocks in (*parts, ((), end)) if blocks]
+
+
+def _blocks(advice: str) -> list[str]:
+    """Return the steps of an advice: a sentence with the commands after it."""
+    blocks: list[str] = []
+    for line in advice.splitlines():
+        if blocks and line.startswith(" "):
+            blocks[-1] += f"\n{line}"
+        else:
+            blocks.append(line)
+    return blocks
+
+
+def _alike(texts: Sequence[Sequence[str]]) -> list[str]:
+    """Return what all of these begin with."""
+    begin = []
+    for blocks in zip(*texts, strict=False):
+        if len(set(blocks)) > 1:
+            break
+        begin.append(blocks[0])
+    return begin
 
 
 def recorded_series(groups: Iterable[RuleGroup]) -> dict[str, str]:

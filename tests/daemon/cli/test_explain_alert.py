@@ -70,10 +70,49 @@ def test_an_alert_is_explained_with_the_thresholds_of_this_host(
     assert "not if: iowarden_filesystem_available_bytes >= 93.1 GiB\n" in text
     assert "changed here: threshold" in text
     assert (
-        "FilesystemFull/warning: {threshold: {iowarden_filesystem_sustained_used_ratio: 0.85}}"
-        in part(text, "change or silence it")
+        "FilesystemFull/warning: {threshold: {iowarden_filesystem_sustained_used_ratio: 0.85},"
+        " for: 0s, severity: warning}" in part(text, "change or silence it")
     )
     assert "iowarden silence add --for 2h --reason 'TEXT' FilesystemFull" in text
+
+
+def test_each_text_has_the_severities_that_it_is_about(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two meanings one below the other contradicted each other; equal texts are there once."""
+    text = explained(home, capsys, "MdDegraded")
+    assert text.startswith("MdDegraded, condition raid_array\n  critical, warning: 1 member of md0")
+    meanings = part(text, "meaning").splitlines()
+    assert [line.partition(":")[0] for line in meanings] == ["  critical", "  warning"]
+    steps = part(text, "what to do, for the example object").splitlines()
+    titles = [line for line in steps if line.startswith("  ") and line[2] != " "]
+    assert titles == ["  critical:", "  warning:", "  in each case:"]
+    assert sum("Before you replace anything" in line for line in steps) == 1
+    assert steps[-1] == "      mdadm /dev/md0 --add PARTITION"
+
+
+def test_the_severity_and_the_limit_of_a_model_have_lines_to_paste(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they are printed the configuration accepts them."""
+    config = home / "c.yaml"
+    change = part(explained(home, capsys, "DiskTemperatureHigh"), "change or silence it")
+    assert "celsius: 0}, for: 0s, severity: warning}\n" in change
+    _, _, after = change.partition("iowarden query iowarden_disk_info\n")
+    line = after.splitlines()[0].strip()
+    assert line.startswith("DiskTemperatureHigh/critical: {expr: 'iowarden_smart_temperature_")
+    config.write_text(f"{config.read_text()}  {line}\n")
+    assert main.main(["config", "check", str(config)]) == 0
+
+
+def test_the_key_of_a_configuration_without_an_override_is_seen(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example that 'make install' copies has it, with comments below: twice is an error."""
+    config = home / "c.yaml"
+    config.write_text(f"state_directory: {home}\noverrides:\n  #NoSwap: {{enabled: false}}\n")
+    change = part(explained(home, capsys, "MdDegraded"), "change or silence it")
+    assert "(it has the line 'overrides:'; put what follows below that one)\n" in change
 
 
 def test_what_to_do_comes_before_the_rule(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

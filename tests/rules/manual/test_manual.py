@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from support.everything import PLACEHOLDERS
@@ -11,16 +10,16 @@ from support.unparse import unparse
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.advice import advice
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.manual import manual
-from iowarden.rules.manual.example import Example
+from iowarden.rules.manual.example import MODEL, Example
+from iowarden.rules.manual.manual import Manual
 from iowarden.rules.promql.parser import parse
+from iowarden.rules.promql.store import SeriesStore
 from iowarden.rules.rulefile.overrides import adjustable, apply, comparisons, exceptions, thresholds
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
-
-if TYPE_CHECKING:
-    from iowarden.rules.manual.manual import Manual
 
 GROUPS = load_shipped(parse_config("", "defaults"))
 RECORDED = manual.recorded_series(GROUPS)
@@ -230,31 +229,31 @@ def test_each_number_of_a_rule_can_be_changed_by_a_line_that_is_shown() -> None:
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("a > 1", ["X/warning: {threshold: {a: 1}}"]),
+        ("a > 1", ["X/warning: {threshold: {a: 1}, for: 0s, severity: warning}"]),
         (
             "a > 1 and b > 2 unless c > 3",
             [
-                "X/warning: {threshold: {a: 1}}",
+                "X/warning: {threshold: {a: 1}, for: 0s, severity: warning}",
                 "X/warning: {threshold: {b: 2, c: 3}}",
             ],
         ),
         (
             "a > 1 or a > 9",
             [
-                "X/warning: {for: 0s}",
+                "X/warning: {for: 0s, severity: warning}",
                 "X/warning: {expr: 'a > 1 or a > 9'}",
             ],
         ),
         (
             "a{x='y'} < 0.5 * b",
             [
-                "X/warning: {for: 0s}",
+                "X/warning: {for: 0s, severity: warning}",
                 "X/warning: {expr: 'a{x=''y''} < 0.5 * b'}",
             ],
         ),
-        ("a - b > -5", ["X/warning: {threshold: {a: -5}}"]),
-        ("a == 1 and b != 2", ["X/warning: {for: 0s}"]),
-        ("a == 1 and b > 2", ["X/warning: {threshold: {b: 2}}"]),
+        ("a - b > -5", ["X/warning: {threshold: {a: -5}, for: 0s, severity: warning}"]),
+        ("a == 1 and b != 2", ["X/warning: {for: 0s, severity: warning}"]),
+        ("a == 1 and b > 2", ["X/warning: {threshold: {b: 2}, for: 0s, severity: warning}"]),
     ],
 )
 def test_a_number_among_several_is_changed_by_name_or_with_the_expression(
@@ -324,7 +323,67 @@ def test_what_keeps_an_alert_from_firing_is_not_its_threshold() -> None:
     assert "free_bytes" not in full.override
     off = next(each for each in OF_RULES if each.alert == "DirtyWritebackDisabled")
     assert (off.thresholds, off.exceptions) == ((), ("iowarden_vm_laptop_mode > 0",))
-    assert off.override == "DirtyWritebackDisabled/info: {for: 0s}"
+    assert off.override == "DirtyWritebackDisabled/info: {for: 0s, severity: info}"
+
+
+def test_a_limit_for_one_disk_model_is_another_one_for_its_disks_alone() -> None:
+    """The line as it is shown, with a second number: 61 C are too hot, but not for that model."""
+    of = next(e for e in OF_RULES if (e.alert, e.severity) == ("DiskTemperatureHigh", "warning"))
+    begin, _, end = of.model_override.rpartition(">= 0")
+    line = f"{begin}>= 10{end}"
+    groups = apply(GROUPS, parse_config(f"overrides:\n  {line}\n", "changed").overrides)
+    (rule,) = (
+        rule
+        for group in groups
+        for rule in group.rules
+        if isinstance(rule, Rule) and rule.overridden and rule.alert == of.alert
+    )
+    excess, drive = "iowarden_smart_temperature_excess_celsius", "iowarden_disk_info"
+    disks = {"a": (9.0, MODEL), "b": (11.0, MODEL), "c": (1.0, "OTHER")}
+    store = SeriesStore()
+    store.append_many(
+        0.0,
+        [
+            *((excess, (("disk", disk),), hot) for disk, (hot, _) in disks.items()),
+            *((drive, (("disk", d), ("model", m)), 1.0) for d, (_, m) in disks.items()),
+        ],
+    )
+    fires = rule.expression.evaluate(store, 0.0)
+    assert isinstance(fires, list)
+    assert sorted(dict(each.labels)["disk"] for each in fires) == ["b", "c"]
+
+
+def test_only_a_rule_that_compares_a_series_of_drives_has_a_line_for_a_model() -> None:
+    """The others have not the label that names the model, or more than one condition."""
+    lines = [each.model_override for each in OF_RULES if each.model_override]
+    assert len(lines) > 10
+    for line in lines:
+        apply(GROUPS, parse_config(f"overrides:\n  {line}\n", "changed").overrides)
+    metrics = {word for line in lines for word in re.findall(r"iowarden_smart_\w+", line)}
+    assert {each for each in metrics if "disk" not in LABELS[each]} == set()
+    of = {f"{each.alert}/{each.severity}": each.model_override for each in OF_RULES}
+    assert of["DiskPendingSectors/critical"] == of["DeviceHang/critical"] == ""
+
+
+def test_what_severities_have_in_common_is_said_once() -> None:
+    """Steps of which only some differ were printed twice, for each severity from the first on."""
+    first, last, own = "Look:\n  lsblk", "Then wait.", "Back up."
+    found = manual.shared_advice(
+        [
+            Manual("X", "critical", "", "", advice=f"{first}\n{own}\n{last}"),
+            Manual("X", "warning", "", "", advice=f"{first}\n{last}"),
+        ]
+    )
+    assert found == [((), first), (("critical",), own), ((), last)]
+    alike = [Manual("X", severity, "", "", advice=first) for severity in ("critical", "warning")]
+    assert manual.shared_advice(alike) == [((), first)]
+    steps = {(e.alert, e.severity): e.advice for e in OF_RULES}
+    for alert in {each.alert for each in OF_RULES}:
+        of = [each for each in OF_RULES if each.alert == alert]
+        parts = manual.shared_advice(of)
+        for each in of:
+            whole = "\n".join(t for who, t in parts if not who or each.severity in who)
+            assert whole == steps[alert, each.severity]
 
 
 def test_a_rule_of_the_administrator_has_a_manual_too() -> None:
@@ -342,5 +401,7 @@ groups:
     (found,) = manual.of_rules(parse_rule_file(text, "mine.yaml"), "Mine")
     assert found.summary == "rack: 8 wait"
     assert (found.severity, found.for_seconds) == ("notice", 300)
-    assert found.override == "Mine/notice: {threshold: {my_queue_length: 7}}"
+    assert found.override == (
+        "Mine/notice: {threshold: {my_queue_length: 7}, for: 300s, severity: notice}"
+    )
     assert found.series == ('my_queue_length{rack=~"r[0-9]",site="x"}',)
