@@ -29,7 +29,7 @@ from iowarden.daemon.control.documents import (
     TuningAdvice,
 )
 from iowarden.daemon.duration import duration_seconds
-from iowarden.daemon.terminal import columns
+from iowarden.daemon.terminal import columns, exit_status
 from iowarden.daemon.terminal.arguments import duration as duration_argument
 from iowarden.daemon.terminal.arguments import subcommand, time_to_come
 from iowarden.daemon.terminal.columns import matchers_text, quoted
@@ -51,6 +51,12 @@ DEFAULT_FOR = "2h"
 WATCH_SECONDS = 2.0
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 0.5, 3600.0
 LEVEL_FOR = "10m"
+_SILENCE_STATUS = """\
+exit status:
+  0  added
+  3  added, but nothing on this host can match it: a misspelt name, or an object
+     that is not there yet
+"""
 LEVELS = ("error", "warning", "notice", "info", "debug")
 
 
@@ -68,6 +74,7 @@ def add_commands(add: Add) -> None:
     command_of(add("advise", _advise), _advise, data=True)
     actions = add("silence", _status).add_subparsers(required=True, metavar="ACTION")
     new = command_of(subcommand(actions, "add", "add a silence"), _silence_add)
+    new.epilog = _SILENCE_STATUS
     new.add_argument(
         "matchers",
         nargs="+",
@@ -168,6 +175,9 @@ def _silence_add(arguments: argparse.Namespace) -> int:
     ends, about = at_text(made.ends_seconds), matchers_text(made.matchers)
     sooner = f"end it sooner: iowarden silence expire {made.identifier}"
     print_line(f"silence {made.identifier} until {ends}: {about}; {sooner}")
+    if made.matches_nothing:
+        print_error(made.note)
+        return exit_status.UNMATCHED
     if made.note:
         print_line(made.note)
     return 0

@@ -206,6 +206,8 @@ class SilenceLine:
     who: str = ""
     note: str = ""
     """For a silence just added: what it matches now, or a warning about its matchers."""
+    matches_nothing: bool = False
+    """For a silence just added: nothing on this host can match it."""
 
 
 @dataclass(frozen=True, slots=True)

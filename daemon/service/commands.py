@@ -159,7 +159,8 @@ class CommandHandler:
                 asked = command.read(documents.AddSilence)
                 added = self._silence(command, asked, now)
                 line = answers.silence(added, realtime)
-                return replace(line, note=self._note(added, now))
+                note = self._note(added, now)
+                return replace(line, note=note.text, matches_nothing=note.is_unmatched)
             case "silence list":
                 return documents.SilenceList(answers.in_force(self.silences, now, realtime))
             case "silence expire":
@@ -342,7 +343,7 @@ class CommandHandler:
         )
         return added
 
-    def _note(self, added: silences.Silence, now: float) -> str:
+    def _note(self, added: silences.Silence, now: float) -> silences.Note:
         find = silences.finder(silences.Silences((added,)))
         alerts = self._known(now).alerts
         matched = sum(a.active and find(a, now) is not None for a in alerts)

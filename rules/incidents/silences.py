@@ -164,13 +164,22 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
     return find
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a new silence matches now."""
+
+    text: str
+    is_unmatched: bool = False
+    """Nothing on this host can match it: a misspelt name, or an object that is not there yet."""
+
+
 def note(
     silence: Silence,
     expected: Iterable[Mapping[str, str]],
     now_silenced: int,
     present: Mapping[str, Collection[str]],
     used: Iterable[str] = (),
-) -> str:
+) -> Note:
     """Return a note about a new silence: whether it matches nothing, or everything.
 
     `expected` are the known labels of each rule's alerts, `now_silenced` the number of alerts that
@@ -179,6 +188,23 @@ def note(
     """
     tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
+    if problem := _unmatched(silence, rules, present, used):
+        return Note(f"warning: {problem}", is_unmatched=True)
+    if all(label in r and test(r[label]) for r in rules for label, test in tests):
+        return Note("it matches every alert: no alert is mailed until it ends")
+    if now_silenced == 1:
+        return Note("1 alert that is firing now matches")
+    return Note(f"{now_silenced or 'no'} alerts that are firing now match")
+
+
+def _unmatched(
+    silence: Silence,
+    rules: Sequence[Mapping[str, str]],
+    present: Mapping[str, Collection[str]],
+    used: Iterable[str],
+) -> str:
+    """Return why nothing on this host can match a silence, '' if something can."""
+    tests = [(each.label, predicate(each)) for each in silence.matchers]
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
         like_it = _meant(silence, rules, present) or "; check the spelling:"
         return f"no rule has such an alert{like_it} 'iowarden rules list'"
@@ -188,18 +214,14 @@ def note(
             like = near(each.label, labels)
             meant = f"did you mean {' or '.join(like)}?" if like else _USUAL
             return (
-                f"warning: no label '{each.label}' is known; {meant} It silences nothing until an"
-                " alert has it"
+                f"no label '{each.label}' is known; {meant} It silences nothing until an alert has"
+                " it"
             )
     for each in silence.matchers:
         values = present.get(each.label)
         if values is not None and not any(map(predicate(each), values)):
             return _absent(each, values)
-    if all(label in r and test(r[label]) for r in rules for label, test in tests):
-        return "it matches every alert: no alert is mailed until it ends"
-    if now_silenced == 1:
-        return "1 alert that is firing now matches"
-    return f"{now_silenced or 'no'} alerts that are firing now match"
+    return ""
 
 
 def _meant(
@@ -235,8 +257,8 @@ def _absent(matcher: Matcher, values: Collection[str]) -> str:
     more = len(values) - len(like)
     there = f"; there are {', '.join(like)}" + (f" and {more} more" if more else "") if like else ""
     return (
-        f"warning: no {matcher.label} on this host matches {written(matcher)}{there}; it silences"
-        " nothing until there is one"
+        f"no {matcher.label} on this host matches {written(matcher)}{there}; it silences nothing"
+        " until there is one"
     )
 
 

@@ -491,8 +491,10 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     office.alerts = (alert(errors),)
     added = office.answer("silence add", matchers=["device=sda"], for_seconds=60, reason="swap")
     assert added.note == "1 alert that is firing now matches"
+    assert not added.matches_nothing
     named = office.answer("silence add", matchers=["other"], for_seconds=1, reason="slip")
     assert "no rule has such an alert" in named.note
+    assert named.matches_nothing
     bare = office.answer("silence add", matchers=["sda"], for_seconds=1, reason="slip")
     assert "no rule has such an alert; did you mean 'device=sda'?" in bare.note
     for label in ("disk", "serial"):

@@ -373,8 +373,11 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
 @pytest.mark.parametrize(
     ("matchers", "told"),
     [
-        (["DeviceStal"], "no rule has such an alert; did you mean 'DeviceHang' or"),
-        (["Pondering"], "no rule has such an alert; check the spelling: 'iowarden rules list'"),
+        (["DeviceStal"], "warning: no rule has such an alert; did you mean 'DeviceHang' or"),
+        (
+            ["Pondering"],
+            "warning: no rule has such an alert; check the spelling: 'iowarden rules list'",
+        ),
         (["devic=sda"], "warning: no label 'devic' is known; did you mean device?"),
         (["serverity=critical"], "warning: no label 'serverity' is known; did you mean severity?"),
         (["sevreity=critical"], "warning: no label 'sevreity' is known; did you mean severity?"),
@@ -383,11 +386,23 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
             "warning: no label 'qwertz' is known; the usual ones are alertname, array, controller,",
         ),
         (["slot=3"], "no alerts that are firing now match"),
-        (["severity=critcal"], "no rule has such an alert; did you mean 'critical'? 'iowarden"),
-        (["severity=high"], "no rule has such an alert; severity is one of critical, warning;"),
-        (["sda"], "no rule has such an alert; did you mean 'device=sda'? 'iowarden rules list'"),
-        (["sdaa"], "no rule has such an alert; did you mean 'device=sda'? 'iowarden"),
-        (["severity=critical", "WriteStall"], "no rule has such an alert; check the spelling:"),
+        (
+            ["severity=critcal"],
+            "warning: no rule has such an alert; did you mean 'critical'? 'iowarden",
+        ),
+        (
+            ["severity=high"],
+            "warning: no rule has such an alert; severity is one of critical, warning;",
+        ),
+        (
+            ["sda"],
+            "warning: no rule has such an alert; did you mean 'device=sda'? 'iowarden rules list'",
+        ),
+        (["sdaa"], "warning: no rule has such an alert; did you mean 'device=sda'? 'iowarden"),
+        (
+            ["severity=critical", "WriteStall"],
+            "warning: no rule has such an alert; check the spelling:",
+        ),
         (["alertname=~.+"], "it matches every alert"),
         (["severity=~warning|critical"], "it matches every alert"),
         (["device=sdb"], "no alerts that are firing now match"),
@@ -411,4 +426,6 @@ def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: s
     (silence,) = added(*matchers).silences
     there: dict[str, set[str]] = {name: set() for name in silences.OF_OBJECTS}
     there["device"] = {"sda", "sdb"}
-    assert silences.note(silence, rules, 0, there, {"slot", "device"}).startswith(told)
+    note = silences.note(silence, rules, 0, there, {"slot", "device"})
+    assert note.text.startswith(told)
+    assert note.is_unmatched == told.startswith("warning: ")
