@@ -166,7 +166,7 @@ _FILES = (
 _BLOCK = r"(?:block|devices/virtual/block)/"
 _CLOCK = r"\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+"
 _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
-    (name, lazy_pattern(rf"^[ \t]*(?:{sign})"), reason)
+    (name, lazy_pattern(rf"^[ \t]*+(?:{sign})"), reason)
     for name, sign, reason in (
         ("/sys/block/*/md/mismatch_cnt", rf"{_FILES}{_BLOCK}.{{0,80}}/mismatch_cnt", _MISMATCHES),
         ("/sys/block/*/md", rf"{_FILES}{_BLOCK}.{{0,40}}/md(?:/|[ \t;]|$)", _MD_FILES),
@@ -213,7 +213,7 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("uptime", r"\d\d:\d\d:\d\d up .{1,80} load average:", _LOAD),
         ("/proc/loadavg", r"\d{1,4}\.\d\d \d{1,4}\.\d\d \d{1,4}\.\d\d \d{1,5}/\d{1,7} \d", _LOAD),
         ("htop", r"\d{1,3}\[\|*[ \t]{0,40}\d", _LOAD),
-        ("ps", r"(?:USER|UID|F S|[ \t]*PID)[ \t]+(?:.{0,80}[ \t])?(?:STAT|WCHAN|CMD)\b", _TASKS),
+        ("ps", r"(?:USER|UID|F S|PID)[ \t]+(?:.{0,80}[ \t])?(?:STAT|WCHAN|CMD)\b", _TASKS),
         ("/proc/PID/stack", r"\[<[0-9a-f]{1,16}>\] \w", _TASKS),
         ("lsof", r"COMMAND[ \t]+PID[ \t]", _TASKS),
         ("arcstat", r"time[ \t]+read[ \t]+(?:ddread|miss)\b", _LOAD),
@@ -226,7 +226,7 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("ioping", r"\d{1,9} [KMG]?i?B (?:<<<|>>>|from) ", _LOAD),
         ("/proc/pressure/io", r"(?:some|full) avg10=\d", _LOAD),
         ("/proc/diskstats", r"\d{1,5}[ \t]+\d{1,7} \w{1,32}(?: \d{1,20}){11,}[ \t]*$", _LOAD),
-        ("fio", r"fio-\d|[ \t]*(?:read|write): IOPS=", _LOAD),
+        ("fio", r"fio-\d|(?:read|write): IOPS=", _LOAD),
         ("hdparm", r"Timing (?:cached|buffered|O_DIRECT) ", _LOAD),
         ("hdparm", _SIGN_OF_HDPARM, _SETTINGS),
         ("sdparm", r".{1,60} mode page:[ \t]*$|/dev/\S{1,60}: \S+ {2,}\S", _SETTINGS),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _DEVICE = lazy_pattern(
     r"\[(?P<place>\w{1,6}(?::\w{1,10}){2,3})\][ \t]+(?P<type>[a-z]\S{0,12})[ \t]+"
-    r"(?P<model>\S[^\n]*?)"
-    r"(?:[ \t]+(?P<node>/dev/[\w/.-]{1,60}|-))(?:[ \t]+(?P<size>\S{1,20}))?[ \t]*"
+    r"(?P<model>\S++(?:[ \t]++\S++)*?)"
+    r"(?:[ \t]++(?P<node>/dev/[\w/.-]{1,60}|-))(?:[ \t]+(?P<size>\S{1,20}))?[ \t]*"
 )
 _STATE = lazy_pattern(r"(?:^|[ \t])state=(?P<state>[\w-]{1,40})")
 _LONG = lazy_pattern(r"[ \t]*\w+=\S*(?:[ \t]+\w+=\S*)*[ \t]*")

@@ -259,6 +259,8 @@ class Parser:
             if is_of_tool and "\n" not in text:
                 continue
             result = self.result(text)
+            if is_of_tool and not getattr(result, "outputs", True):
+                continue  # it says only that it is of another tool
             if result not in (None, "", (), [], {}):
                 sizes[text] = len(repr(result))
         best = sorted(sizes, key=lambda text: (-sizes[text], text))
