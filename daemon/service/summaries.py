@@ -164,6 +164,7 @@ class Summaries:
         mail, engine = self.config().mail, self.situation.engine
         if not digest.due(self.state, now, mail.digest_seconds):
             return None
+        alerts = engine.rules.alerts()
         good = sum(s.outcome() is Outcome.OK for s in engine.sources.values())
         heartbeat = (
             f"iowarden is running: {good} collectors read; {answers.disks(engine)};"
@@ -175,9 +176,8 @@ class Summaries:
             self.clock.realtime,
             install=install,
             heartbeat=heartbeat if mail.heartbeat else "",
-            notes=drive_ages.lines(
-                engine.last.smart, drive_ages.failed_disks(engine.rules.alerts())
-            ),
-            silenced={digest.entry_key(a) for a in engine.rules.alerts() if self.silenced(a, now)},
+            notes=drive_ages.lines(engine.last.smart, drive_ages.failed_disks(alerts)),
+            silenced={digest.entry_key(a) for a in alerts if self.silenced(a, now)},
+            summaries={digest.entry_key(a): a.summary for a in alerts if a.active},
         )
         return weekly

@@ -131,7 +131,7 @@ def next_digest(
                 firing=True,
             )
         elif known is not None and alert.state in (AlertState.RESOLVED, AlertState.INACTIVE):
-            entries[key] = replace(known, firing=False)
+            entries[key] = replace(known, firing=False, summary=alert.summary or known.summary)
     fresh = [f"{date(now)}: {device_sentence(event)}" for event in events]
     return replace(
         state,
@@ -368,13 +368,23 @@ def weekly(
     heartbeat: str = "",
     notes: Iterable[str] = (),
     silenced: Container[str] = (),
+    summaries: Mapping[str, str] | None = None,
 ) -> tuple[Digest, Notice | None]:
     """Return the digest that begins the next week, and the mail if there is anything to report.
 
     `heartbeat` is a line that causes a mail even without updates, `notes` cause none. What is
     `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
+    `summaries`: what alerts that fire say now, by the same: it may have grown since they began.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
+    present = summaries or {}
+    state = replace(
+        state,
+        entries={
+            key: replace(entry, summary=present.get(key, entry.summary))
+            for key, entry in state.entries.items()
+        },
+    )
     findings = _unreported_findings(state)
     updates = {key: entry for key, entry in findings.items() if key not in silenced}
     after = _next_week(state, now, updates, silenced)

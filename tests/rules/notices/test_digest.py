@@ -145,6 +145,20 @@ def test_a_notice_that_ended_and_a_disk_that_was_plugged_in_meanwhile_are_report
     assert notice.sentences == ("notice A sda: A is so, resolved", "day 0: sdb (ACME) is new")
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "expected"), [(True, "10 times, for 7 d"), (False, "3 times, resolved")]
+)
+def test_what_a_notice_says_has_grown_by_the_digest(expected: str, *, goes_on: bool) -> None:
+    """It began with one freeze; there were three when it ended, or ten if it goes on."""
+    began = alert("Freeze", "md0", "notice")
+    over = replace(began, state=AlertState.RESOLVED, annotations=(("summary", "3 times"),))
+    state = stepped(Digest(), began) if goes_on else stepped(stepped(Digest(), began), over)
+    summaries = {digest.entry_key(began): "10 times"} if goes_on else {}
+    _, notice = digest.weekly(state, WEEK, float, install="x", summaries=summaries)
+    assert notice is not None
+    assert notice.sentences == (f"notice Freeze md0: {expected}",)
+
+
 def test_two_kernel_lines_of_one_error_are_one_line() -> None:
     """SCSI layer and block layer log each error: its text and its number are the same."""
     lines = (alert("block_error", "sda", "critical"), alert("scsi_error", "sda", "critical"))
