@@ -208,6 +208,43 @@ def test_a_slow_member_is_the_cause_and_no_program() -> None:
     assert harm.last_harms["md0"][1].blames_device
 
 
+@pytest.mark.parametrize(("hot", "is_why"), [("sdb", True), ("sda", False)])
+def test_the_heat_of_a_slow_disk_is_in_its_mails_and_that_of_another_is_not(
+    hot: str, *, is_why: bool
+) -> None:
+    """sdb takes 4 s for each request, at 71 C or beside a disk that has them: its limit is 60."""
+    server = Server()
+    for number, name in enumerate(("sda", "sdb")):
+        chip = f"/sys/class/hwmon/hwmon{number}"
+        server.machine.memory.write(
+            {
+                f"{chip}/name": "drivetemp\n",
+                f"{chip}/temp1_input": f"{71_000 if name == hot else 45_000}\n",
+                f"{chip}/temp1_max": "60000\n",
+                f"{chip}/device/block/{name}": None,
+            }
+        )
+    quiet(server, 60)
+    for _ in range(70):
+        server.pass_second(
+            two(),
+            queued=3_000_000,
+            speeds={"sda": 4_000_000, "sdb": 4_096},
+            write_ms={"sda": 8, "sdb": 4_000},
+            busy=("sdb",),
+        )
+    first, *_, last = server.machine.host.mails
+    assert first.due.incident.members[0].summary.startswith("programs blocked: sdb is slow")
+    assert ("sdb is slow at 71 C (above its limit), for " in summary(server)) is is_why
+    slow = next(each for each in last.due.incident.members if each.name == "DiskSlow")
+    text = next(
+        alert.annotation("description")
+        for alert in server.machine.host.engine.rules.alerts()  # type: ignore[union-attr]
+        if alert.name == slow.name and alert.active
+    )
+    assert ("It is at 71 C, above its vendor's limit: drives slow down" in text) is is_why
+
+
 def test_the_one_disk_of_a_backlog_is_not_called_slow() -> None:
     """It writes at its full speed what another program has queued."""
     server = quiet(Server(), 60)
