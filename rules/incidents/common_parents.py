@@ -20,6 +20,7 @@ from iowarden.rules.incidents.causes import (
     ALONE_SECONDS,
     BEFORE_SECONDS,
     STOPS,
+    TIMED_OUT_SECONDS,
     Fact,
     Key,
     Shortages,
@@ -80,7 +81,8 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
     """Return the causes of disks that fail together, and what they share among these."""
     every = list(facts)
     by_parent = _suffering(every, graph)
-    reset = {each.subject for each in every if each.is_reset}
+    resets = sorted((each for each in every if each.is_reset), key=lambda f: f.began, reverse=True)
+    reset = {each.subject: each for each in resets}  # the first of each adapter
     found: dict[Key, Fact] = {}
     causes: dict[frozenset[str], Fact] = {}
     """By the disks that failed together."""
@@ -96,15 +98,19 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
             adapter = f"{ADAPTER}{disks[0].adapter}" if disks else parent
             group, blamed = _blamed(disks, by_parent.get(adapter, mine))
             subjects = frozenset(each.subject for each in (*group, *blamed))
-            if not (groups or blamed) or any(subjects <= others for others in causes):
+            is_at_fault = is_reset and not blamed and _is_reset_first(reset[parent], group)
+            is_known = any(subjects <= others for others in causes)
+            if not (groups or blamed) or (is_known and not is_at_fault):
                 continue
             if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
                 continue
             cause = _cause_of(group, blamed, parent, mine, graph)
+            if is_at_fault:  # also if all of these disks are in one shelf
+                cause = _as_cause(parent, group, mine, graph)
             if parent == FABRIC_KEY and (session := _session_of(group, every, graph)):
                 cause = _as_cause(session, group, mine, graph)
             # More disks failed than hang off what was nearest: it was not that.
-            causes = {others: own for others, own in causes.items() if not others < subjects}
+            causes = {others: own for others, own in causes.items() if not others <= subjects}
             causes[subjects] = cause
             found |= {
                 each.key: cause
@@ -184,6 +190,12 @@ def _without_shelves(
     together = next(_together(disks, len(whole - of_shelves)), [])
     has_reason = bool(_reset_alone(together, facts)) or (together and _failed_alone(together))
     return others if has_reason or not together else facts
+
+
+def _is_reset_first(reset: Fact, group: Sequence[Fact]) -> bool:
+    """Whether an adapter was reset before a command of disks that only hang can have timed out."""
+    only_hang = len(_waiting(group)) == len(group) > 0
+    return only_hang and reset.began - group[0].began < TIMED_OUT_SECONDS
 
 
 def _lost_sessions(

@@ -35,7 +35,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.incidents.fault_records import Fact
     from iowarden.rules.incidents.model import (
@@ -354,13 +354,12 @@ def unrepaired(incident: Incident) -> Iterator[FaultRecord]:
     whose firmware stopped works again its disks show: if none was affected, nothing does.
     """
     observed = [m for m in incident.members if not m.count]
-    is_shown = any(not m.what.symptom for m in observed)
     states = {m.fact for m in observed}
     states |= {(m.subject, Fault.FAILED, "") for m in observed if m.what.fault is Fault.GONE}
     logged = {
         m.fact
         for m in incident.members
-        if fault_records.stays(m) or (not is_shown and _is_failed_adapter(m))
+        if fault_records.stays(m) or (_is_failed_adapter(m) and not _is_end_shown(m, observed))
     }
     for record in incident.faults:
         if record.fact in logged - states and record.reported is not None:
@@ -371,6 +370,11 @@ def _is_failed_adapter(member: IncidentMember) -> bool:
     """Whether a line reported that an adapter failed, and none that it works again."""
     is_line = bool(member.count) and member.absent_seconds is None
     return is_line and (member.what.fault, member.layer) == (Fault.FAILED, Layer.ADAPTER)
+
+
+def _is_end_shown(line: IncidentMember, observed: Iterable[IncidentMember]) -> bool:
+    """Whether what is observed shows that an adapter works again."""
+    return any(fault_records.shows_end(each, line) for each in observed)
 
 
 def _logged(incident: Incident) -> Iterator[IncidentMember]:

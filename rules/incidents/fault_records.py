@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import SHORT, UNREADABLE_SECTORS, WRONG_CONTENT, Fault, Layer
+from iowarden.rules.incidents.causes import BEFORE_SECONDS
 from iowarden.rules.incidents.model import (
     COMES_AND_GOES,
     DAY_SECONDS,
@@ -29,6 +30,11 @@ COUNTS_UP = frozenset((Fault.ERRORS, Fault.LOST, Fault.WORN))
 """What only grows: it does not come and go, and twice as much is an update."""
 MIN_DOUBLED_LINES = 10
 """One fault logs several lines: fewer are no update when they double."""
+RESET_SECONDS = 3.0
+"""A reset of an adapter takes longer: its firmware starts anew, and its disks are found again.
+Source: kernel, drivers/scsi/mpt3sas/mpt3sas_base.c, mpt3sas_base_hard_reset_handler up to
+_base_send_port_enable; megaraid/megaraid_sas_fusion.c, megasas_reset_fusion.
+"""
 _SHORT_OF_MEMBERS = frozenset((Fault.DEGRADED, Fault.EXHAUSTED))
 
 
@@ -71,13 +77,34 @@ def stays(member: IncidentMember) -> bool:
     """Whether what a line reported is there until a repair, though nothing goes on to report it.
 
     That is lost data, what failed, sectors that cannot be read, content that was wrong. Not an
-    adapter whose firmware stopped: whether it works again its disks show.
+    adapter whose firmware stopped: whether it works again its disks show, see `shows_end`.
     """
     if not member.count or member.absent_seconds is not None:
         return False
     is_lost = member.what.fault in {Fault.LOST, Fault.READ_ONLY}
     has_failed = member.what.fault is Fault.FAILED and member.what.layer > Layer.ADAPTER
     return is_lost or has_failed or member.name in UNREADABLE_SECTORS | WRONG_CONTENT
+
+
+def shows_end(lasting: IncidentMember, line: IncidentMember) -> bool:
+    """Whether a member that lasts as long as its fault shows the end of what a log line reported.
+
+    Of a failed part only its own end does, or that of what is below it. An adapter whose firmware
+    stopped works again when its disks do; not if its last line comes as they end: the driver gave
+    it up then, and failed their requests.
+    """
+    over = lasting.over_seconds
+    if lasting.since_seconds > line.since_seconds + BEFORE_SECONDS:
+        return False
+    if over is not None and over < line.since_seconds:
+        return False
+    if line.what.fault is not Fault.FAILED:
+        return True
+    if line.layer is not Layer.ADAPTER:
+        return lasting.layer <= line.layer
+    last = line.since_seconds if line.last_seconds is None else line.last_seconds
+    is_given_up = over is not None and over < last + RESET_SECONDS
+    return not (lasting.what.symptom or is_given_up)
 
 
 def _active(members: Iterable[IncidentMember]) -> list[IncidentMember]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState, same
-from iowarden.rules.faults import WINDOWED, Fault
-from iowarden.rules.incidents import causes, fault_records
+from iowarden.rules.faults import WINDOWED
+from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.model import (
     BASELINE,
     CAUSE_FOUND,
@@ -164,7 +164,6 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had
     that fault, the count does not keep the incident open. Nor do events whose end was reported.
-    A failed part is no fault of what is stacked on it: an LV is resumed, its disk is not back.
     """
     every = [*members]
     active = [m for m in every if m.cleared_seconds is None]
@@ -174,10 +173,7 @@ def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
 
     def covered(member: IncidentMember) -> bool:
         return bool(member.count and member.absent_seconds is not None) or any(
-            (each.layer <= member.layer or member.what.fault is not Fault.FAILED)
-            and each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
-            and member.since_seconds <= (each.over_seconds or member.since_seconds)
-            for each in lasting
+            fault_records.shows_end(each, member) for each in lasting
         )
 
     return [m for m in active if _lasts(m) or not covered(m)]

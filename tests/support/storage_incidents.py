@@ -1146,7 +1146,7 @@ INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
                 most=3,
                 says=("mpt3sas",),
                 never=(*FAIL_MEMBER, *NO_ERASE),
-                over=None,
+                over=True,
             ),
         ),
         (
@@ -1249,7 +1249,7 @@ INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
                 most=3,
                 says=("/vol0", "megaraid_sas"),
                 never=(*MD, "hdparm -", "scterc"),
-                over=None,
+                over=True,
             ),
         ),
         (fibre_link_bounces, SILENCE),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from support.storage_incidents import FakeMachine
 from support.world import texts
 from support.world.machine import Layer
+from support.world.mails import INTERVALS
 from support.world.texts import FOREVER
 
 from iowarden.daemon.config.parser import parse_config
@@ -40,6 +41,8 @@ BTRFS = "/sys/fs/btrfs/0ba3b9a7-1d4c-4f2a-9f2b-9d1f6d1f0a5"
 COUNTS = ("write_errs", "read_errs", "flush_errs", "corruption_errs", "generation_errs")
 MOST_MAILS = 8 + 6
 """An hour, of one fault, without the good news: eight of lesser news, one for each worse kind."""
+NOTICED_SECONDS, CLEAR_SECONDS, LOOK_SECONDS = 16.0, 77.0, 5.0
+"""A disk that stands for so long is reported; its end is so long after it; played steps."""
 DESTROYS = re.compile(
     r"--fail|--remove|--zero-superblock|--create|\bmkfs|wipefs|replace start|device delete"
     r"|device remove|\bdd if="
@@ -324,10 +327,29 @@ def judge(played: Played) -> list[Miss]:
                 Miss("[OK] while it is not well", f"{mail.at_seconds:.0f} {mail.subject}")
             )
         misses += advice(played, mail)
+    misses += late_end(story, [mail.at_seconds for mail in bad], played.mails)
     first: dict[str, Miss] = {}
     for miss in misses:
         first.setdefault(miss.what, miss)
     return list(first.values())
+
+
+def late_end(
+    story: Story, bad: Sequence[float], mails: Sequence[replay.ReplayedMail]
+) -> Iterator[Miss]:
+    """Yield the end of a stand that was mailed, of which no [OK] came in time.
+
+    After a restart the quiet time counts anew; a stand that is hardly long enough may be over.
+    """
+    stands = [when for when, act in story.acts if isinstance(act, texts.Stands)]
+    was_seen = bool(bad and stands) and story.well_at - min(stands) >= NOTICED_SECONDS
+    if story.restart or not was_seen:
+        return
+    interval = INTERVALS[min(len(bad), len(INTERVALS) - 1)]
+    limit = max(story.well_at + CLEAR_SECONDS, max(bad) + interval + LOOK_SECONDS)
+    clear = [mail.at_seconds for mail in mails if title(mail).tag == "OK"]
+    if limit < story.seconds and min(clear, default=FOREVER) > limit:
+        yield Miss("no [OK] in time", f"well at {story.well_at:.0f}, until {limit:.0f}: {clear}")
 
 
 def names_at(story: Story, at: float) -> set[str]:

@@ -1708,6 +1708,25 @@ def test_a_line_of_the_log_hours_after_the_hang_that_it_began_with_is_news() -> 
     assert member.since_seconds > 5 * HOUR
 
 
+@pytest.mark.parametrize(
+    ("last", "mails"),
+    [(0.0, ["resolved"]), (30.0, ["over, not repaired"])],
+    ids=["reset", "given up"],
+)
+def test_an_adapter_whose_firmware_stopped_works_again_when_its_disks_do(
+    last: float, mails: list[str]
+) -> None:
+    """Not if the driver gave it up: its disks hang no longer, because each request is refused."""
+    host = FakeMachine()
+    line = alert("hba_dead", "critical", device="sda")
+    line = replace(line, subject="adapter host3", object="host3", count=1, last_seconds=0.0)
+    hang = replace(HANG, adapter="host3")
+    assert host.run(30, line, hang) == ["opened"]
+    line = replace(line, last_seconds=last)
+    assert host.run(75, line) == [each for each in mails if each == "resolved"]
+    assert host.run(525, line) + host.run(HOUR) == [each for each in mails if each != "resolved"]
+
+
 def freeze(severity: str = "warning") -> Alert:
     """Programs that did not cause the load wait for sda."""
     return replace(alert("Freeze", severity, device="sda", condition="freeze"), value=1.0)

@@ -290,6 +290,14 @@ def test_a_mail_about_what_is_over_is_titled_with_the_cause() -> None:
     assert is_right(41854, "lost")
 
 
+@pytest.mark.parametrize(("seed", "injected"), [(24, "firmware"), (4976, "firmware, hang")])
+def test_an_adapter_that_is_reset_is_one_incident_that_is_over_when_its_disks_respond(
+    seed: int, injected: str
+) -> None:
+    """Also where all of its disks are in one shelf; its line is recent for ten minutes."""
+    assert is_right(seed, injected)
+
+
 # The judge
 
 

@@ -29,6 +29,8 @@ HUNG_SECONDS = 120.0
 waited for one to two of them: checked. The default of 120 s is lib/Kconfig.debug's: unchecked."""
 COMMIT_SECONDS = 5.0
 """include/linux/jbd2.h, JBD2_DEFAULT_MAX_COMMIT_AGE: checked."""
+HALF_NOTICED_SECONDS = 6.0
+"""By then half of the faults of adapters are noticed."""
 EXPIRE_SECONDS = 35.0
 """mm/page-writeback.c: dirty_expire_interval and dirty_writeback_interval, 30 and 5 s: checked."""
 GIVE_UP_SECONDS = {"iscsi": 120.0, "fc": 60.0}
@@ -274,7 +276,8 @@ def waits(world: World, span: tuple[float, float], of: frozenset[int]) -> None:
 def adapter_faults(world: World, host: str, span: tuple[float, float], of: frozenset[int]) -> None:
     """The firmware of an adapter stops: all disks wait; it is reset and goes on, or they leave.
 
-    drivers/scsi/mpt3sas/mpt3sas_base.c, FAULT_POLLING_INTERVAL, once a second: checked.
+    drivers/scsi/mpt3sas/mpt3sas_base.c, FAULT_POLLING_INTERVAL, once a second: checked. That it
+    faulted is printed before it is reset, 'fault_state': checked.
     _base_fault_reset_work, mpt3sas_base_hard_reset_handler; if that fails the disks are removed:
     unchecked.
     """
@@ -287,6 +290,8 @@ def adapter_faults(world: World, host: str, span: tuple[float, float], of: froze
             world.show(disk, Kind.HANGS, By.COUNTER, (at + world.between(0.0, 1.0), reset), of)
     waits(world, (at, reset), of)
     if world.random.random() < 0.5:
+        if noticed - at < HALF_NOTICED_SECONDS:  # by that work, not by commands that time out
+            world.show(host, Kind.FAILED, By.LINE, (noticed, reset), of)
         world.show(host, Kind.RESETS, By.LINE, (noticed, reset), of)
         return
     world.show(host, Kind.FAILED, By.LINE, (noticed, back), of)

@@ -572,8 +572,8 @@ class _Knowledge:
             return
         yield from self._whole_again()
         once = all(len(injection.spans) == 1 for injection in self.run.injections)
-        lines = any(fact.by is By.LINE for fact in self.faults)
-        end = max((fact.until for fact in self.faults), default=FOREVER)
+        lines = any(fact.by is By.LINE and not self._is_adapter_reset(fact) for fact in self.faults)
+        end = max((fact.until for fact in self.faults if self._is_seen(fact)), default=FOREVER)
         bad = [mail for mail in self.mails if mail.reason not in UNTITLED and mail.at <= end + 60.0]
         limit = self._clear_limit(end) if once and bad and end < FOREVER else FOREVER
         if lines or limit > self.run.seconds:
@@ -588,6 +588,18 @@ class _Knowledge:
             return  # one of two may have ended before
         elif self._ends_soon(end) and ends[0].at < self._end_of(ends[0]) + SOON_SECONDS[0]:
             yield Miss("[OK] early", f"ended {end:.0f}: {min(clear):.0f}")
+
+    def _is_seen(self, fact: Fact) -> bool:
+        """Whether iowarden had an alert of a fact while it was there: a hang may be too short."""
+        spells = self.spells[fact.object, fact.kind.value]
+        return any(start < fact.until and fact.at <= end for start, end in spells)
+
+    def _is_adapter_reset(self, line: Fact) -> bool:
+        """Whether a line is of an adapter that was reset, as the end of its disks' hang shows."""
+        return layer_of(self.machine, line.object) is Layer.ADAPTER and any(
+            fact.kind is Kind.HANGS and fact.of & line.of and fact.until == line.until
+            for fact in self.faults
+        )
 
     def _end_of(self, clear: Mail) -> float:
         """Return when that ended which the incident of an all-clear reported."""
