@@ -62,6 +62,8 @@ _HIDES = {"areca": "arcmsr", "3ware": "3w-"}
 drivers."""
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
+_NAMED_HOST = re.compile(r"\b(?:scsi|SCSI host[ :]{1,2})([0-9]{1,6})\b", re.ASCII)
+"""'resetting fusion adapter scsi0.': megaraid_sas names the host after its own address."""
 _REMOTE_PORT = re.compile(r"rport-([0-9]{1,9}):[0-9:-]+", re.ASCII)
 _CONNECTION = re.compile(r"connection([0-9]{1,9}):[0-9]{1,9}", re.ASCII)
 """Names of scsi_transport_fc.c and scsi_transport_iscsi.c: by host, and by session."""
@@ -373,7 +375,7 @@ def _at_nvme(index: DeviceIndex, number: str) -> EventPlace:
 
 def _at_adapter(index: DeviceIndex, event: StorageEvent) -> EventPlace:
     """Return the location in an adapter driver's report: 'host6', 'port 3', 'id 0 lun 1'."""
-    host = _host(index, event.controller)
+    host = _host(index, event.controller) or _host_by_line(index, event)
     known, known_hosts = index.map.controllers, index.map.hosts
     cards = [card.name for card in known if host and index.host(card) == host]
     if event.controller == "arcmsr":  # an old driver does not report which
@@ -395,6 +397,21 @@ def _at_adapter(index: DeviceIndex, event: StorageEvent) -> EventPlace:
         names = (n for n, other in known_hosts.items() if other == host and ":" not in n)
         called = " ".join(filter(None, (next(names, ""), called)))
     return EventPlace(placed(own, called))
+
+
+def _host_by_line(index: DeviceIndex, event: StorageEvent) -> str:
+    """Return the SCSI host of a line with an adapter's PCI address that is not known.
+
+    The line names it, else it is the only one of the driver that prints it; '' if unknown.
+    """
+    if not _PCI.fullmatch(event.controller):
+        return ""
+    if named := _NAMED_HOST.search(event.text):
+        return f"host{named[1]}"
+    hosts = index.map.hosts
+    host = hosts.get(event.text.partition(" ")[0], "")
+    is_another = any(other == host and _PCI.fullmatch(name) for name, other in hosts.items())
+    return "" if is_another else host
 
 
 def _host(index: DeviceIndex, name: str) -> str:

@@ -939,6 +939,29 @@ def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
     assert at("mpt3sas_cm1") == ("adapter mpt3sas_cm1", "mpt3sas_cm1 (controller)")
 
 
+@pytest.mark.parametrize(
+    ("text", "hosts", "expected"),
+    [
+        ("Reset successful for scsi5.", {}, "adapter host5"),
+        ("Controller is not OPERATIONAL,SCSI host:5", {}, "adapter host5"),
+        ("FW in FAULT state!!", {"megaraid_sas": "host7"}, "adapter host7"),
+        (
+            "FW in FAULT state!!",
+            {"megaraid_sas": "host7", "0000:04:00.0": "host7"},
+            "adapter 0000:03:00.0",
+        ),
+        ("FW in FAULT state!!", {"megaraid_sas": ""}, "adapter 0000:03:00.0"),
+    ],
+)
+def test_an_adapter_whose_address_is_not_known_is_its_host_by_what_the_line_says(
+    text: str, hosts: dict[str, str], expected: str
+) -> None:
+    """The host that it names, else the only one of its driver, unless that has another address."""
+    (line,) = parse_text(f"megaraid_sas 0000:03:00.0: {text}")
+    _, (event,) = classify(Classifier(), line)
+    assert place(event, DeviceMap(topology(), hosts=hosts)).identity.key == expected
+
+
 def test_a_remote_port_and_a_session_are_of_their_host() -> None:
     """Fibre Channel names the host in its port, iSCSI the session in its connection."""
     known = DeviceMap(topology(), hosts={"session7": "host9"})
