@@ -30,7 +30,7 @@ from iowarden.daemon.notify.mail_format import (
     wrapped,
 )
 from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
-from iowarden.rules.notice import RECOVERIES, Measurement, Reason
+from iowarden.rules.notice import ENDS, RECOVERIES, Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
 from iowarden.rules.notices.titles import LAST_KNOWN
 
@@ -363,7 +363,7 @@ def _foot(notice: Notice, name: str, written: str) -> list[str]:
 
 def _commands(notice: Notice, name: str) -> list[str]:
     """Return how to see more of an incident, and to be sent no mail until it escalates."""
-    acknowledge = "" if notice.reason in RECOVERIES else f"iowarden ack {name}"
+    acknowledge = "" if notice.reason in ENDS else f"iowarden ack {name}"
     return [line for line in (f"iowarden incident show {name}", acknowledge, notice.page) if line]
 
 

@@ -173,6 +173,22 @@ def test_a_mail_without_new_advice_has_a_next_step(
     assert "    iowarden incident show 8f3a2b1c9d" in lines
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_offered"),
+    [
+        (Reason.OPENED, True),
+        (Reason.REBUILT, True),
+        (Reason.RESOLVED, False),
+        (Reason.NOT_REPAIRED, False),
+    ],
+)
+def test_what_goes_on_can_be_acknowledged_from_its_mail(reason: Reason, *, is_offered: bool) -> None:
+    """Of a rebuilt array the disk that failed is still there; of what is over nothing is."""
+    lines = body(replace(NOTICE, reason=reason)).splitlines()
+    assert ("  iowarden ack 8f3a2b1c9d" in lines) is is_offered
+    assert "  iowarden incident show 8f3a2b1c9d" in lines
+
+
 def test_a_resolved_mail_reports_how_long_it_took() -> None:
     """In the subject and in the third line, with begin and end."""
     over = replace(
