@@ -45,6 +45,8 @@ _BRIEF_HOST = 11
 _MIN_SUMMARY_CHARACTERS = 8
 """A summary shortened to fewer characters is not useful: it is left out."""
 _MAX_NAME = 256
+_TENTHS_SECONDS = 10.0
+"""What lasted longer is in whole seconds."""
 """Characters of what a machine delivers: a name, a line of a log, a value."""
 _MAX_SENTENCE = 500
 """Characters of a sentence that was made of such names."""
@@ -260,7 +262,8 @@ def _state(notice: Notice) -> str:
 
 
 def _lasted(notice: Notice, until: float) -> str:
-    return duration(max(round(until - notice.opened_seconds, 1), 0.0))
+    lasted = max(until - notice.opened_seconds, 0.0)
+    return duration(round(lasted, 1) if lasted < _TENTHS_SECONDS else round(lasted))
 
 
 def _ordinal(number: int) -> str:

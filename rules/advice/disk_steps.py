@@ -48,7 +48,7 @@ def kernel_log(step: StepContext) -> list[str]:
     shown = list(names)[:MAX_DISKS]
     if not shown:
         return ["The latest kernel messages:", "  dmesg -T | tail -50"]
-    of = step.adapter or step.whole()
+    of = step.adapter or step.whole() or "this disk"
     pattern = "|".join(shown)
     return [
         f"Kernel messages about {of}:",

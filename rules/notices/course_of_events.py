@@ -5,12 +5,13 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.quantity import quantity
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Layer
-from iowarden.rules.notices.mail import disk, distinct, listed
+from iowarden.rules.notices.mail import common_summary, disk, distinct, listed, without_numbers
 from iowarden.rules.notices.titles import is_named
 from iowarden.rules.topology.device_identity import identity, named_now
 
@@ -57,7 +58,7 @@ def _occurrences(incident: Incident, now: float) -> Iterator[str]:
         if record.count == 1 or record.reported is None or record.lines:
             continue
         whole = record.earlier_seconds + record.lasted_seconds(now)
-        since = quantity("_seconds", now - record.began_seconds)
+        since = quantity("_seconds", round(now - record.began_seconds))
         each = quantity("_seconds", round(whole / record.count))
         yield (
             f"{record.fault.value} {record.count} times in the last {since}, each time for about"
@@ -92,14 +93,14 @@ def _named(member: IncidentMember) -> str:
 
 
 def _sentences(member: IncidentMember, now: float) -> str:
-    since = f"{quantity('_seconds', now - member.since_seconds)} ago"
+    since = _ago(now - member.since_seconds)
     if member.count:
         last = now - (member.last_seconds or now)
-        times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
+        times = f", last {_ago(last)}" if member.count > 1 else ""
         if member.absent_seconds is not None:
-            times += f", cleared {quantity('_seconds', now - member.absent_seconds)} ago"
+            times += f", cleared {_ago(now - member.absent_seconds)}"
         elif member.cleared_seconds is not None and (why := why_cleared((member,))):
-            times += f", cleared {quantity('_seconds', now - member.cleared_seconds)} ago ({why})"
+            times += f", cleared {_ago(now - member.cleared_seconds)} ({why})"
         quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
@@ -107,12 +108,17 @@ def _sentences(member: IncidentMember, now: float) -> str:
     if member.state is AlertState.UNKNOWN:
         return f"{text} (its data source can no longer be read)"
     if member.cleared_seconds is not None and member.over_seconds is not None:
-        return f"{text} (resolved {quantity('_seconds', now - member.over_seconds)} ago)"
+        return f"{text} (resolved {_ago(now - member.over_seconds)})"
     if member.silenced:
         return f"{text} ({_quiet(member)})"
     if member.absent_seconds is not None:
-        return f"{text} (cleared {quantity('_seconds', now - member.absent_seconds)} ago)"
+        return f"{text} (cleared {_ago(now - member.absent_seconds)})"
     return text
+
+
+def _ago(seconds: float) -> str:
+    """Return how long ago something was, in whole seconds: a poll knows no better."""
+    return f"{quantity('_seconds', round(seconds))} ago"
 
 
 def why_cleared(members: Iterable[IncidentMember]) -> str:
@@ -130,11 +136,11 @@ def _quiet(member: IncidentMember) -> str:
 
 
 def _adapter_sentences(members: Sequence[IncidentMember], now: float) -> list[str]:
-    """Return one line for all disks of an adapter that have the same fault."""
-    same: dict[tuple[str, Severity, AlertState, bool], list[IncidentMember]] = {}
+    """Return one line for all disks of an adapter of which the same is reported."""
+    same: dict[tuple[str, Severity, AlertState, bool, str], list[IncidentMember]] = {}
     for member in members:
-        over = member.cleared_seconds is not None
-        same.setdefault((member.name, member.severity, member.state, over), []).append(member)
+        over, text = member.cleared_seconds is not None, without_numbers(member.summary)
+        same.setdefault((member.name, member.severity, member.state, over, text), []).append(member)
     lines = []
     for group in same.values():
         names = distinct(disk(m) for m in group)
@@ -142,5 +148,5 @@ def _adapter_sentences(members: Sequence[IncidentMember], now: float) -> list[st
         what = "disks" if group[0].layer is Layer.DISK else "devices"  # maps, paths
         of = f"{shown}: " if shown else ""
         of = f"{len(names)} {what} ({shown}): " if len(names) > 1 else of
-        lines.append(of + _sentences(group[0], now))
+        lines.append(of + _sentences(replace(group[0], summary=common_summary(group)), now))
     return lines

@@ -7,6 +7,7 @@ mail is rendered (daemon/notify/message.py). report.py puts them together.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +36,8 @@ MAX_DISKS = 24
 """Disks of an adapter that a line lists."""
 WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w-])", re.ASCII)
+"""Not a part of a name: 'md0', 'dm-1'."""
 _VAGUE = frozenset((Fault.ERRORS, Fault.WORN, Fault.HOT, Fault.UNPROTECTED, Fault.OTHER))
 
 
@@ -160,6 +163,23 @@ def disk(member: IncidentMember) -> str:
     own = dict(member.labels)
     device = own.get("device") or own.get("disk", "")
     return own.get("name", device) if device.startswith("dm-") else device
+
+
+def without_numbers(summary: str) -> str:
+    """Return the first clause of a summary without its numbers: equal ones report the same."""
+    return _NUMBER.sub("", summary.partition("; ")[0])
+
+
+def common_summary(members: Sequence[IncidentMember]) -> str:
+    """Return the summary of objects of which the same is reported, or what it has in common.
+
+    Where their numbers differ it is that of the first one, with its name.
+    """
+    first = members[0]
+    clauses = {member.summary.partition("; ")[0] for member in members}
+    if len({member.summary for member in members}) == 1:
+        return first.summary
+    return clauses.pop() if len(clauses) == 1 else f"{first.summary} ({disk(first)})"
 
 
 def lost_a_disk(member: IncidentMember) -> bool:

@@ -20,7 +20,7 @@ from iowarden.rules.faults import (
 )
 from iowarden.rules.incidents.model import CAUSE_FOUND
 from iowarden.rules.notice import ENDS, Reason
-from iowarden.rules.notices.mail import disk, order
+from iowarden.rules.notices.mail import common_summary, disk, order
 from iowarden.rules.topology.device_identity import ADAPTER
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 from iowarden.rules.topology.topology import dependents_of
@@ -139,12 +139,15 @@ def _titled(summary: str, about: IncidentMember, mail: Mail, count: int) -> str:
     hidden = {dict(m.labels).get("disk", "") for m in those if m.subject.startswith(ADAPTER)}
     shown = {m.subject for m in those if not m.subject.startswith(ADAPTER)}
     failed = len((hidden | shown) - {""})
-    if failed < 2 or not disk(about):
+    if failed < 2:
         return summary
     many = f"{failed} of {count}" if count >= failed else f"{failed}"
     if about in those or not news:
-        return f"{many} {what}: {summary}"
+        same = [about, *(m for m in those if m.name == about.name and m is not about)]
+        shared = summary.replace(about.summary, common_summary(same))
+        return f"{many} {what}: {shared}" if disk(about) else summary
     faulty = [m for m in those if disk(m) and not m.what.symptom]
+    faulty.sort(key=lambda m: m.over_seconds is not None)
     return f"{many} {what} {_fault(faulty[0])} and {summary}" if faulty else summary
 
 

@@ -593,7 +593,7 @@ def _recurrences(spells: Sequence[Spell]) -> Iterator[tuple[float, bool]]:
         is_worse = spell.kind.severity != severity == "warning"
         at = float(spell.start)
         if not (is_again or is_worse):
-            at += 1.5 * mailed_longest + 1
+            at += mailed_longest * 3 // 2 + 1
         if at < spell.end:
             yield at, is_again or spell.end - at > MAX_WORSE_SECONDS
             mailed, mailed_longest, severity = at, longest, spell.kind.severity

@@ -182,7 +182,7 @@ def test_a_mail_without_new_advice_has_a_next_step(
         (Reason.NOT_REPAIRED, False),
     ],
 )
-def test_what_goes_on_can_be_acknowledged_from_its_mail(reason: Reason, *, is_offered: bool) -> None:
+def test_what_goes_on_can_be_acknowledged_by_its_mail(reason: Reason, *, is_offered: bool) -> None:
     """Of a rebuilt array the disk that failed is still there; of what is over nothing is."""
     lines = body(replace(NOTICE, reason=reason)).splitlines()
     assert ("  iowarden ack 8f3a2b1c9d" in lines) is is_offered

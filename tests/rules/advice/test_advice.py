@@ -272,6 +272,17 @@ def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
     assert said("{rescan}", facts, device="sda") == ""
 
 
+def test_the_log_of_a_disk_that_is_gone_is_read_by_its_port() -> None:
+    """Its alert has a serial number and no device name: 'Kernel messages about :' was written."""
+    here = everything(without=("sdb",))
+    at = VanishedDisk("sdb", "sdb (X)", 0.0, adapter="host2", address="2:0:0:0")
+    devices = Devices(gone={"disk X": at})
+    facts = Facts(replace(here.of, map=replace(here.of.map, devices=devices)))
+    text = said("{log}", facts, subject="disk X", disk="X")
+    assert text.splitlines()[0] == "Kernel messages about this disk:"
+    assert "2:0:0:0" in text
+
+
 def test_a_disk_that_stands_still_with_its_adapter_is_no_matter_of_its_own_cable() -> None:
     """Two disks of a shelf: what they have in common is checked, and both of them."""
     facts = everything(troubled=("sdc", "sdd"), adapters=("host4",))

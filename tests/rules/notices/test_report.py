@@ -748,3 +748,81 @@ def test_what_no_line_ended_was_silent_for_so_long_and_no_longer(
         "block_io_error", count=1, last_seconds=100.0, cleared_seconds=100.0 + silent_seconds
     )
     assert course_of_events.why_cleared([over]).startswith(f"no such line for {said};")
+
+
+SHELF = {"key": "adapter host3", "object": "host3 (mpt3sas)", "mails": 1}
+
+
+def of_shelf(*members: IncidentMember, reason: Reason = Reason.OPENED) -> report.Notice:
+    """Return the mail about an adapter."""
+    due = DueNotice(reason, incident(*members, **SHELF))
+    return report.notice(due, report.Sources(float, 12.6, (), MACHINE, STANDING))
+
+
+def fault_of(name: str, alert: str, summary: str, **changes: object) -> IncidentMember:
+    """Return an alert about a device or an array."""
+    subject = f"disk {name}" if name.startswith("sd") else f"device {name}"
+    labels = (("alertname", alert), ("device", name))
+    return member(alert, labels=labels, subject=subject, summary=summary, **changes)
+
+
+def test_what_is_reported_of_one_of_many_disks_holds_for_each_of_them() -> None:
+    """Of five disks that left with their shelf one carried /srv/0: all five were said to have."""
+    used = {"sda": "; it was used by: /srv/0", "sdb": "; it was used by: md0, /srv/1", "sdc": ""}
+    gone = [fault_of(name, "DeviceRemoved", f"disappeared{by}") for name, by in used.items()]
+    notice = of_shelf(*gone)
+    assert notice.summary == "3 disks: disappeared"
+    assert notice.sentences == (
+        "3 disks (sda, sdb, sdc): warning DeviceRemoved, since 13 s ago: disappeared",
+    )
+
+
+def test_two_arrays_that_lost_different_numbers_of_members_have_a_sentence_each() -> None:
+    """'2 devices (md0, md1): 2 members of md0 missing' said nothing of md1, which is short of 1."""
+    short = [
+        fault_of("md0", "MdDegraded", "2 members of md0 missing; no redundancy left"),
+        fault_of("md1", "MdDegraded", "1 member of md1 missing; no redundancy left"),
+    ]
+    lines = of_shelf(*short).sentences
+    assert [line.partition("ago: ")[2] for line in lines] == [each.summary for each in short]
+
+
+def test_an_age_is_in_whole_seconds() -> None:
+    """'9.37 s ago, last 500 ms ago': a poll each second knows no better."""
+    line = fault_of("sda", "block_io_error", "I/O error", count=2, last_seconds=12.1)
+    assert of_shelf(line).sentences == (
+        "sda: warning block_io_error, 13 s ago, last 0 s ago: I/O error",
+    )
+
+
+def test_a_number_in_the_line_about_many_disks_has_its_disk() -> None:
+    """24 disks hang for a second more or less: one line, with the value of the first."""
+    hangs = [
+        fault_of(name, "DeviceHang", f"no request completed for {at} s")
+        for name, at in (("sda", 36.2), ("sdb", 35.9))
+    ]
+    (line,) = of_shelf(*hangs).sentences
+    assert line.endswith(": no request completed for 36.2 s (sda)")
+    assert line.startswith("2 disks (sda, sdb): ")
+
+
+def test_disks_that_hung_and_then_left_are_gone_in_the_title() -> None:
+    """Their hang can no longer be read; the title was 'hung', and the news of an array behind it.
+
+    Also where the news names no device: a btrfs.
+    """
+    hung = [
+        fault_of(name, "DeviceHang", "hangs", absent_seconds=5.0, state=AlertState.UNKNOWN)
+        for name in ("sda", "sdb")
+    ]
+    gone = [fault_of(name, "DeviceRemoved", "disappeared") for name in ("sda", "sdb")]
+    labels = (("alertname", "BtrfsErrors"), ("fsid", "0ba3"))
+    btrfs = member(
+        "BtrfsErrors", Severity.CRITICAL, labels=labels, subject="file system 0ba3",
+        summary="btrfs: device 1 has 212 new errors", joined_seconds=9.0,
+    )  # fmt: skip
+    shelf = incident(*hung, *gone, btrfs, **{**SHELF, "mails": 2})
+    before = LastMail(8.0, Reason.OPENED, Severity.CRITICAL, "host3 (mpt3sas)")
+    due = DueNotice(Reason.ESCALATED, shelf, updates=(btrfs.fact,), previous=before)
+    notice = report.notice(due, report.Sources(float, 12.6, (), MACHINE, STANDING))
+    assert notice.summary == "2 disks gone and btrfs: device 1 has 212 new errors"
