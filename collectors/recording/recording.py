@@ -270,7 +270,8 @@ def _read_header(directory: str) -> tuple[int, str]:
             return _parse_header(path, file.read(MAX_BYTES))
     except OSError as error:
         raise RecordingError(
-            f"'{path}': expected a recording's header, got: {error.strerror}"
+            f"'{path}': expected a recording's header, got: {error.strerror}; name a directory or"
+            " archive of 'iowarden record'"
         ) from error
 
 

@@ -178,7 +178,7 @@ def _explain_text(arguments: argparse.Namespace) -> int:
     except (OSError, ParseError) as error:
         told = str(error)
         if isinstance(error, OSError):
-            told = f"expected a readable file, got '{error.strerror}'; name another one"
+            told = f"expected a readable file, got '{error.strerror}'; {_instead(error)}"
         sys.stderr.write(f"{printable(f'{shown}: {told}')}\n")
         return NOT_UNDERSTOOD
     settings = parse_config("", command.DEFAULT_CONFIG, "text")
@@ -188,6 +188,18 @@ def _explain_text(arguments: argparse.Namespace) -> int:
     else:
         show(sections(found))
     return found.status
+
+
+def _instead(error: OSError) -> str:
+    """Return what to do about a file that cannot be read."""
+    match error:
+        case PermissionError():
+            return f"as root: sudo cat '{error.filename}' | iowarden explain"
+        case IsADirectoryError():
+            return "name a file in it"
+        case FileNotFoundError():
+            return "name another one; alerts: iowarden rules list"
+    return "name another one"
 
 
 def _content(path: str) -> bytes:

@@ -152,10 +152,11 @@ def send_test_notification(
     """
     chosen = [each for each in settings.notify if wanted in (None, each.name)]
     if not chosen:
-        names = ", ".join(each.name for each in settings.notify) or "none"
+        names = ", ".join(each.name for each in settings.notify)
+        there = f"there: {names}" if names else "none is there: 'iowarden setup' adds one"
+        got = "none" if wanted is None else f"{wanted!r:.40}"
         sys.stderr.write(
-            f"iowarden test-notify: no receiver{'' if wanted is None else f' {wanted!r:.40}'};"
-            f" configured in 'notify': {names}\n"
+            f"iowarden test-notify: expected a receiver of 'notify', got {got}; {there}\n"
         )
         return exit_status.FAILED
     delivered = True

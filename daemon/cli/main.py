@@ -123,6 +123,18 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 _ROWS: Mapping[str, tuple[str, str]] = {
     name: row for group in COMMANDS.values() for name, row in group.items()
 }
+_INSTEAD: Mapping[str, str] = {
+    "iowarden storage": "; one disk: iowarden disk show {0}",
+    "iowarden monitoring": "; one disk: iowarden disk show {0}",
+    "iowarden status": "; one incident: iowarden incident show {0}",
+    "iowarden check": "; one alert: iowarden explain {0}",
+    "iowarden incident list": "; one incident: iowarden incident show {0}",
+    "iowarden disk list": "; one disk: iowarden disk show {0}",
+    "iowarden mail list": "; one mail: iowarden mail show {0}",
+    "iowarden rules list": "; one alert: iowarden explain {0}",
+    "iowarden top": "; for a time: iowarden top --for 30s",
+}
+"""What shows one of the things of a command that shows all of them, and takes no name."""
 _NAME_COLUMNS = 13
 _HELP_COLUMNS = 80
 
@@ -176,7 +188,8 @@ class _Parser(argparse.ArgumentParser):
                 self.error(f"no option '{option}'{meant}")
         found, left = super().parse_known_args(words, namespace)
         if left:  # argparse would report it with the usage of the outermost parser
-            self.error(f"expected nothing more, got {' '.join(map(repr, left))}")
+            meant = _INSTEAD.get(self.prog, "").format(left[0])
+            self.error(f"expected nothing more, got {' '.join(map(repr, left))}{meant}")
         return found, left
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

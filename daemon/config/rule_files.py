@@ -348,7 +348,10 @@ def read_text(path: Path) -> str:
             raise RuleFileError((message,))
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        message = f"'{path}': cannot read this rule file: {error.strerror}"
+        message = (
+            f"'{path}': expected a readable rule file, got '{error.strerror}'; name another"
+            " file, or correct that"
+        )
         raise RuleFileError((message,)) from error
     except UnicodeDecodeError as error:
         message = f"'{path}': expected a rule file in UTF-8, got '{error}'; fix or remove it"

@@ -597,9 +597,11 @@ def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
     assert [line for line in told.split("\n") if line] == shown(DEGRADED).split("\n")
     status, told = run(DEGRADED, "--json", "--as", "mdstat", "-")
     assert (status, json.loads(told)) == (1, data(DEGRADED))
-    for path, problem in ((absent, "No such file or directory"), (tmp_path, "Is a directory")):
-        told = f"'{path}': expected a readable file, got '{problem}'; name another one\n"
-        assert run("", str(path)) == (2, told)
+    for path, problem in (
+        (absent, "No such file or directory'; name another one; alerts: iowarden rules list"),
+        (tmp_path, "Is a directory'; name a file in it"),
+    ):
+        assert run("", str(path)) == (2, f"'{path}': expected a readable file, got '{problem}\n")
     assert run("", str(fifo))[0] == 2
 
 

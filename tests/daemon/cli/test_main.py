@@ -103,6 +103,12 @@ def test_a_missing_or_unknown_action_is_answered_by_those_that_there_are(
         ),
         (["version", "extra"], "iowarden version", "expected nothing more, got 'extra'"),
         (
+            ["storage", "sdb"],
+            "iowarden storage",
+            "expected nothing more, got 'sdb'; one disk: iowarden disk show sdb",
+        ),
+        (["mail", "list", "5c"], "iowarden mail list", "'5c'; one mail: iowarden mail show 5c"),
+        (
             ["silence", "exprie"],
             "iowarden silence",
             "expected one of add, list, expire, got 'exprie'; did you mean 'expire'?",

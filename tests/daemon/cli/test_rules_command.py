@@ -396,7 +396,12 @@ def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture
     for line, file, expected in zip(
         lines,
         files,
-        ("cannot read this rule file", "expected a file", "at most 1048576 bytes", "in UTF-8"),
+        (
+            "expected a readable rule file, got 'No such",
+            "expected a file",
+            "at most 1048576 bytes",
+            "in UTF-8",
+        ),
         strict=True,
     ):
         assert line.startswith(f"'{file}': ")
@@ -495,7 +500,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
     assert said.err.count("FAILED:") == 3
     assert f"'{home}/bad.yaml':4:5: test 1: unknown key 'promql'" in said.err
     assert f"'{home}/bad.yaml':1:1: file: unknown key 'rule_files'" in said.err
-    assert f"'{home}/missing.yaml': cannot read this rule file: No such file" in said.err
+    assert f"'{home}/missing.yaml': expected a readable rule file, got 'No such file" in said.err
 
 
 # --- list

@@ -266,7 +266,9 @@ def test_a_recording_that_is_cut_off_is_reported_up_to_there(
 def test_nothing_that_plays_is_refused(tmp_path: Path, capsys: Captured) -> None:
     """No recording, or one without frames: an error, with exit status 78."""
     assert main(["replay", str(tmp_path / "none")]) == 78
-    assert "expected a recording's header, got: No such file" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "expected a recording's header, got: No such file" in error
+    assert error.endswith("; name a directory or archive of 'iowarden record'\n")
     Recorder(str(tmp_path / "empty"), 4096)
     assert main(["replay", str(tmp_path / "empty")]) == 78
     assert "'000000': expected a complete frame, got none" in capsys.readouterr().err
