@@ -120,6 +120,9 @@ def test_a_page_that_the_program_names_is_where_an_installed_host_has_it() -> No
         assert "/usr/share/doc/iowarden/" in (TOP / "packaging" / script).read_text()
     for name in ("conditions", "metrics", "alerts", "configuration"):
         assert (TOP / "packaging/doc" / f"{name}.md").exists()
+    # 'status' and 'check' name this section.
+    page = (TOP / "packaging/doc/events-and-incidents.md").read_text()
+    assert "\n## Why did I get no mail?\n" in page
 
 
 @pytest.mark.parametrize("path", PAGES, ids=names(PAGES))

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ReadError, UserInputError
+from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.collectors.quantity import duration
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
@@ -252,7 +253,11 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
     unnotified = sum(value for name, _, value in samples if name == _UNNOTIFIED)
     if unnotified:
         what = f"{unnotified:.0f} open incident{'s'[: unnotified != 1]}"
-        text = f"nobody has been notified about {what}; 'iowarden status' shows why"
+        page = f"{DOCUMENTATION}/events-and-incidents.md"
+        text = (
+            f"nobody has been notified about {what}; 'iowarden status' shows why;"
+            f" {page}: 'Why did I get no mail?'"
+        )
         yield Finding(Level.WARNING, "notifications", "", text)
 
 

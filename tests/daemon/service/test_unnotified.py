@@ -59,6 +59,8 @@ def test_nobody_is_said_until_a_server_accepts_the_mail(tmp_path: Path) -> None:
         assert text.startswith(f"{NOBODY}2 open incidents: 1 queued for 2 min")
         assert text.endswith("not tried yet")
         assert "5.7.1 no mail from you" in text
+        whole = host.program.command("status").stdout
+        assert "/events-and-incidents.md: 'Why did I get no mail?'\n" in whole.partition(text)[2]
         assert host.program.metrics()["iowarden_incidents_unnotified"] == 2.0
         of_incidents = host.program.command("incident", "list").stdout
         assert of_incidents.count("none accepted of 1: ") == 2
