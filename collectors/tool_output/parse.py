@@ -119,7 +119,7 @@ def _parsed_as(text: str, kind: Tool, typed: Mapping[int, str], *, log: bool) ->
 
 
 def _with_next_step(parsed_text: Parsed, text: str) -> Parsed:
-    """Return the result; where nothing was judged its first reason says what to paste instead."""
+    """Return the result; where nothing was judged its first reason names what to paste instead."""
     judged = (parsed_text.objects, parsed_text.findings, parsed_text.events, parsed_text.drives)
     others = (parsed_text.arrays, parsed_text.refusals)
     parts = (each.arrays or each.disks or each.batteries for each in parsed_text.controllers)

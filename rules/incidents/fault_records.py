@@ -31,7 +31,7 @@ COUNTS_UP = frozenset((Fault.ERRORS, Fault.LOST, Fault.WORN))
 MIN_DOUBLED_LINES = 10
 """One fault logs several lines: fewer are no update when they double."""
 RESET_SECONDS = 3.0
-"""A reset of an adapter takes longer: its firmware starts anew, and its disks are found again.
+"""A reset of an adapter takes longer: its firmware starts again, and its disks are found again.
 Source: kernel, drivers/scsi/mpt3sas/mpt3sas_base.c, mpt3sas_base_hard_reset_handler up to
 _base_send_port_enable; megaraid/megaraid_sas_fusion.c, megasas_reset_fusion.
 """

@@ -105,7 +105,7 @@ _MESSAGES = (
     (r"BBU disabled\b", "write_back_off"),
 )
 """Beginnings of texts without a code. 'done with corrections' is not among them."""
-_WORSE_BY_TEXT = frozenset(
+_FAILED_BY_TEXT = frozenset(
     (
         *("vd_offline", "vd_degraded", "vd_partially_degraded", "punctured", "rebuild_failed"),
         *("medium_error_uncorrectable", "rebuild_medium_error", "predictive_failure"),
@@ -230,7 +230,7 @@ def _kind(code: int | None, description: str) -> str:
         name = "check_corrected"
     if name is None or name in _MILD:
         told = next((told for words, told in _MESSAGES if re.match(words, description)), None)
-        name = told if name is None or told in _WORSE_BY_TEXT else name
+        name = told if name is None or told in _FAILED_BY_TEXT else name
     return f"{SOURCE}_{name}" if name else OTHER
 
 
