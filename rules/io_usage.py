@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -15,7 +15,7 @@ from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_io import CgroupIo
@@ -31,6 +31,13 @@ DIRECTIONS = {
     Condition.PHANTOM_READS: (READS,),
 }
 """Conditions for which a mail names programs, and by what they do."""
+OF_HOST = frozenset(
+    {Condition.WRITE_STALL, Condition.RECLAIM_STALL, Condition.DIRECT_RECLAIM},
+)
+"""Those that are about the whole host, as the bytes of programs are; others are about one disk."""
+MIN_ACCOUNTED_RATIO = 0.5
+"""Control groups that did less of what a disk did do not show who did it: the rest is of none, or
+of such as are not accounted (IOAccounting=no)."""
 INTERVAL_SECONDS = 5.0
 MIN_BYTES_PER_SECOND = 65_536.0
 """Less than this of all programs together is nothing: its shares do not explain a busy disk."""
@@ -45,6 +52,7 @@ MAX_WAITING = 5
 MAX_RANKED = 100
 _INIT = 1
 _WHO = {READS: "who reads", WRITES: "who writes"}
+_WHERE = {READS: "from", WRITES: "to"}
 _DID = {READS: "read", WRITES: "wrote"}
 
 FAMILIES = (
@@ -74,6 +82,8 @@ class IoReading:
     groups_problem: str = ""
     groups_cut_off: bool = False
     """Whether there are more control groups than were read."""
+    disk_bytes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """What all together read and wrote, by device number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,8 @@ class IoUsage:
     before: tuple[Share, ...] = ()
     """Who wrote `before_seconds` earlier, if no program does now."""
     before_seconds: float = 0.0
+    on_disks: Mapping[str, dict[str, tuple[Share, ...]]] = field(default_factory=dict)
+    """By device number what `by` is for all disks: shares of units in what that one did."""
 
     def bytes_per_second(self, what: str) -> float:
         """Return the bytes per second of all programs together."""
@@ -164,7 +176,10 @@ def usage(before: IoReading, after: IoReading) -> IoUsage | None:
         )[:MAX_RANKED]
     programs = after.sweep is not None and before.sweep is not None
     problems = after.problem, after.groups_problem, after.groups_cut_off
-    return IoUsage(seconds, by, waiters, programs, left_out, *problems, most, age)
+    on_disks = _on_disks(before, after, seconds)
+    return IoUsage(
+        seconds, by, waiters, programs, left_out, *problems, most, age, on_disks=on_disks
+    )
 
 
 def following(old: IoUsage, new: IoUsage, elapsed_seconds: float) -> IoUsage:
@@ -239,6 +254,33 @@ def _of_units(
     return result
 
 
+def _on_disks(
+    before: IoReading, after: IoReading, seconds: float
+) -> dict[str, dict[str, tuple[Share, ...]]]:
+    """Return the shares of units in what each disk did, where most of that is accounted."""
+    old = {each.path: each for each in before.groups or ()}
+    found: dict[str, dict[str, tuple[Share, ...]]] = {}
+    for disk in after.disk_bytes.keys() & before.disk_bytes.keys():
+        for index, what in enumerate((READS, WRITES)):
+            did: dict[str, int] = {}
+            for each in after.groups or ():
+                was = old.get(each.path)
+                now = each.by_disk.get(disk)
+                if was is not None and now is not None:
+                    increase = now[index] - was.by_disk.get(disk, (0, 0))[index]
+                    did[each.unit] = did.get(each.unit, 0) + max(increase, 0)
+            accounted = sum(did.values())
+            total = max(after.disk_bytes[disk][index] - before.disk_bytes[disk][index], accounted)
+            is_noticeable = accounted / seconds >= MIN_BYTES_PER_SECOND
+            if is_noticeable and accounted >= MIN_ACCOUNTED_RATIO * total:
+                found.setdefault(disk, {})[what] = _ranked(
+                    Share("", unit, 0, 0, number / seconds, number / total)
+                    for unit, number in did.items()
+                    if number
+                )
+    return found
+
+
 def condition(name: str, labels: Labels) -> str:
     """Return the condition of an alert if programs are to be named for it, else ''.
 
@@ -248,24 +290,45 @@ def condition(name: str, labels: Labels) -> str:
     return found if name in RULES and found in DIRECTIONS else ""
 
 
-def sentences(found: IoUsage, conditions: Collection[str]) -> list[str]:
-    """Return the sentences of a mail about these conditions."""
+def sentences(
+    found: IoUsage, conditions: Collection[str], disks: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the sentences of a mail about these conditions.
+
+    `disks`: names by device number of those that it is about. A process has no bytes for each disk,
+    a control group may: else the sentence names the host, where it is about disks alone.
+    """
     wanted = [what for each in DIRECTIONS if each in conditions for what in DIRECTIONS[each]]
-    lines = [line for what in dict.fromkeys(wanted) if (line := _who(found, what))]
+    is_of_host = not OF_HOST.isdisjoint(conditions)
+    lines = []
+    for what in dict.fromkeys(wanted):
+        of_disks = () if is_of_host else _who_on_disks(found, what, disks or {})
+        lines += of_disks or [_who(found, what, "" if is_of_host else " on this host")]
+    lines = [line for line in lines if line]
     if waits := _waits(found):
         lines.append(waits)
     return lines
 
 
-def _who(found: IoUsage, what: str) -> str:
+def _who_on_disks(found: IoUsage, what: str, disks: Mapping[str, str]) -> list[str]:
+    """Return which units read from or write to each of these disks, where that is known."""
+    of_disks = {name: found.on_disks.get(number, {}).get(what) for number, name in disks.items()}
+    return [
+        f"{_WHO[what]} {_WHERE[what]} {name}: {_named(shares)}"
+        for name, shares in sorted(of_disks.items())
+        if shares
+    ]
+
+
+def _who(found: IoUsage, what: str, where: str) -> str:
     shares = found.by.get(what)
     if shares is None:
         return ""
     missing = f" (processes that could not be read: {found.left_out})" if found.left_out else ""
     missing += "" if found.has_programs else _cut_off(found)
     if not _is_noticeable(found, what):
-        return _idle(found, what) + missing
-    return f"{_WHO[what]}: {_named(shares)}{missing}"
+        return _idle(found, what, where) + missing
+    return f"{_WHO[what]}{where}: {_named(shares)}{missing}"
 
 
 def _is_noticeable(found: IoUsage, what: str) -> bool:
@@ -279,9 +342,11 @@ def _named(shares: Sequence[Share]) -> str:
     return ", ".join([*parts, f"{_percent(rest)} others"] if rest >= MIN_SHARE_RATIO else parts)
 
 
-def _idle(found: IoUsage, what: str) -> str:
+def _idle(found: IoUsage, what: str, where: str) -> str:
     """Return that hardly anything was done; what waits to be written was written before."""
-    text = f"{_WHO[what]}: no program {_DID[what]} noticeably within {duration(found.seconds)}"
+    text = (
+        f"{_WHO[what]}{where}: no program {_DID[what]} noticeably within {duration(found.seconds)}"
+    )
     if what == WRITES and found.before:
         return f"{text}; {duration(found.before_seconds)} before: {_named(found.before)}"
     most = found.top_writer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
-from iowarden.collectors.procfs.cgroup_io import read_cgroups
+from iowarden.collectors.procfs.cgroup_io import read_cgroups, read_disk_bytes
 from iowarden.collectors.procfs.process_io import request_sweep
 from iowarden.collectors.quantity import duration
 from iowarden.rules import io_usage
@@ -133,13 +133,16 @@ class IoWatch:
         within = ended_seconds is None or began <= ended_seconds
         return within and self._at_seconds >= since_seconds - BEFORE_SECONDS
 
-    def sentences(self, conditions: Iterable[str], now: float) -> tuple[str, ...]:
-        """Return the sentences of a mail about these conditions."""
+    def sentences(
+        self, conditions: Iterable[str], now: float, disks: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the sentences of a mail about these conditions, and disks by device number."""
         if self._usage is None or not self.allowed():
             return ()
         age = now - self._at_seconds
         when = f" ({duration(age)} ago)" if age > NEW_SECONDS else ""
-        return tuple(s + when for s in io_usage.sentences(self._usage, frozenset(conditions)))
+        lines = io_usage.sentences(self._usage, frozenset(conditions), disks)
+        return tuple(line + when for line in lines)
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of io_usage.FAMILIES, while the result is current."""
@@ -196,6 +199,7 @@ def read(machine: Machine, uptime_seconds: float) -> tuple[IoReading, str]:
     Blocks up to 10 s.
     """
     sweep = groups = None
+    disk_bytes: dict[str, tuple[int, int]] = {}
     problem = groups_problem = error = ""
     cut_off = False
     try:
@@ -206,11 +210,13 @@ def read(machine: Machine, uptime_seconds: float) -> tuple[IoReading, str]:
         problem = error = str(failed)
     try:
         groups, cut_off = read_cgroups(machine)
+        disk_bytes = read_disk_bytes(machine)
     except AbsentError as absent:
         groups_problem = str(absent)
     except (ReadError, ParseError) as failed:
         groups_problem = error = str(failed)
-    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem, cut_off), error
+    reading = IoReading(uptime_seconds, sweep, groups, problem, groups_problem, cut_off, disk_bytes)
+    return reading, error
 
 
 def _needs(alert: Alert) -> bool:

@@ -119,15 +119,20 @@ class Notifier:
 
     def _who_waits_and_why(self, incident: Incident, now: float) -> list[str]:
         """Return who waits, who reads without need, and who reads and writes most."""
-        conditions = {
-            io_usage.condition(member.name, member.labels)
+        members = [
+            member
             for member in incident.members
             if self.io_watch.is_of(member.since_seconds, member.over_seconds)
-        }
+        ]
+        conditions = {io_usage.condition(member.name, member.labels) for member in members}
+        topology = self.situation.engine.last.block
+        devices = {} if topology is None else topology.devices
+        names = {dict(member.labels).get("device", "") for member in members}
+        disks = {devices[name].device_number or "": name for name in names & devices.keys()}
         return [
             *self._who_waits(incident, now),
             *self._who_causes_reads(incident),
-            *self.io_watch.sentences(conditions, now),
+            *self.io_watch.sentences(conditions, now, disks),
         ]
 
     def _disks_back(self, incident: Incident) -> list[str]:

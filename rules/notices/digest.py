@@ -374,7 +374,7 @@ def weekly(
 
     `heartbeat` is a line that causes a mail even without updates, `notes` cause none. What is
     `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
-    `summaries`: texts of alerts that fire now, by the same: it may have grown since they began.
+    `summaries`: those of alerts that fire, by the same: a count may have grown since they began.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
     present = summaries or {}

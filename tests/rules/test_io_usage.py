@@ -102,7 +102,7 @@ def test_phantom_reads_are_about_readers() -> None:
     new = [replace(old[0], write_bytes=500 * MIB), replace(old[1], read_bytes=50 * MIB)]
     found = between(old, new)
     assert io_usage.sentences(found, PHANTOM) == [
-        "who reads: 100 % questdb (q.service, pid 11, 10 MiB/s)"
+        "who reads on this host: 100 % questdb (q.service, pid 11, 10 MiB/s)"
     ]
     both = io_usage.sentences(found, {Condition.DEVICE_HANG, Condition.WRITE_STALL})
     assert [line.split(":")[0] for line in both] == ["who writes", "who reads"]
@@ -156,7 +156,7 @@ def test_who_wrote_before_is_named_where_nothing_is_written_now() -> None:
         )
     ]
     assert io_usage.sentences(found, PHANTOM) == [
-        "who reads: no program read noticeably within 5 s"
+        "who reads on this host: no program read noticeably within 5 s"
     ]
     assert io_usage.sentences(between([], []), STALL) == [
         "who writes: no program wrote noticeably within 5 s"
@@ -177,7 +177,7 @@ def test_who_filled_the_page_cache_is_named_while_all_writers_are_paused() -> No
     assert io_usage.following(second, wrote, 60.0) == wrote
     assert io_usage.following(second, paused, 200.0) == paused
     assert io_usage.sentences(first, PHANTOM) == [
-        "who reads: no program read noticeably within 5 s"
+        "who reads on this host: no program read noticeably within 5 s"
     ]
 
 
@@ -227,6 +227,54 @@ def test_without_a_probe_units_are_known_where_the_kernel_counts_them() -> None:
     assert io_usage.samples(found) == []
     assert READS not in found.by
     assert found.problem == "no probe"
+
+
+SDB = {"8:16": "sdb"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "by_units", "in_all", "expected"),
+    [
+        (
+            "who writes most to another disk writes little to this one",
+            {"log": 5 * MIB},
+            5 * MIB,
+            "who writes to sdb: 100 % log.service (1 MiB/s)",
+        ),
+        (
+            "half of it is of no unit",
+            {"log": 20 * MIB},
+            40 * MIB,
+            "who writes to sdb: 50 % log.service (4 MiB/s), 50 % others",
+        ),
+        ("most of it is of units that are not accounted", {"log": 5 * MIB}, 50 * MIB, ""),
+        ("hardly anything reaches a disk that hangs", {"log": 4096}, 4096, ""),
+        ("no unit is accounted", {}, 50 * MIB, ""),
+    ],
+)
+def test_who_writes_to_the_disk_of_a_mail_is_of_that_disk_or_said_of_the_host(
+    sentence: str, by_units: dict[str, int], in_all: int, expected: str
+) -> None:
+    """Beside a copy of 500 MiB to another disk; a process has no bytes for each disk."""
+    copy = process(10, "cp", "copy.service")
+
+    def reading(at: float, part: int) -> IoReading:
+        units = {"log": 0, "db": 0} | {unit: did * part for unit, did in by_units.items()}
+        groups = [
+            CgroupIo(f"/{u}", f"{u}.service", 0.0, 0.0, 0, did, {"8:16": (0, did)})
+            for u, did in units.items()
+        ]
+        other = CgroupIo("/copy", "copy.service", 0.0, 0.0, 0, 0, {"8:32": (0, part * 500 * MIB)})
+        sweep = Sweep(at, (replace(copy, write_bytes=part * 500 * MIB),))
+        disks = {"8:16": (0, in_all * part), "8:32": (0, part * 500 * MIB)}
+        return IoReading(at, sweep, (*groups, other), disk_bytes=disks)
+
+    found = io_usage.usage(reading(100.0, 0), reading(105.0, 1))
+    assert found is not None
+    (line, *_) = io_usage.sentences(found, {Condition.DEVICE_HANG}, SDB)
+    on_host = "who writes on this host: 100 % cp (copy.service, pid 10, 100 MiB/s)"
+    assert line == (expected or on_host), sentence
+    assert io_usage.sentences(found, STALL, SDB)[0] == on_host.replace(" on this host", "")
 
 
 def test_more_units_than_were_read_are_in_the_sentence_about_units() -> None:

@@ -6,7 +6,12 @@ import pytest
 from support.memory import Memory
 
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS, CgroupIo, read_cgroups
+from iowarden.collectors.procfs.cgroup_io import (
+    MAX_GROUPS,
+    CgroupIo,
+    read_cgroups,
+    read_disk_bytes,
+)
 
 TOP = "/sys/fs/cgroup"
 
@@ -61,12 +66,23 @@ def test_the_bytes_of_a_volume_and_of_its_disk_are_counted_once() -> None:
     path = f"{TOP}/a/x.service"
     stat = "254:0 rbytes=4096 wbytes=9 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=7\n"
     root.write({f"{path}/io.pressure": pressure(1, 0), f"{path}/io.stat": stat})
-    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 4096, 9) in read_cgroups(root)[0]
+    by_disk = {"254:0": (4096, 9), "8:0": (4096, 7)}
+    found = read_cgroups(root)[0]
+    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 4096, 9, by_disk) in found
     root.write({f"{path}/io.stat": ""})
     assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 0, 0) in read_cgroups(root)[0]
     root.write({f"{path}/io.stat": "8:0 rbytes=-1\n"})
     with pytest.raises(ParseError, match=r"io.stat': expected 'rbytes=<n>"):
         read_cgroups(root)
+
+
+@pytest.mark.parametrize("top", [TOP, f"{TOP}/unified"])
+def test_the_root_group_has_what_all_did_on_each_disk(top: str) -> None:
+    """From 5.9 on; a device without I/O may have its number alone."""
+    root = tree(top, a=(1, 1))
+    assert read_disk_bytes(root) == {}
+    root.write({f"{top}/io.stat": "7:0 8:16 rbytes=4096 wbytes=512 rios=1 wios=1\n8:0 \n"})
+    assert read_disk_bytes(root) == {"8:16": (4096, 512), "8:0": (0, 0)}
 
 
 def test_hybrid_has_version_2_beside_version_1() -> None:

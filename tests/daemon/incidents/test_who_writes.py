@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from support.database import MB, Database
 from support.live import Watched, text, watched
 
@@ -54,6 +55,48 @@ def stick(live: Database) -> Database:
     """Make 'sdc' a stick."""
     live._files["/sys/block/sdc/removable"] = "1\n"
     return live
+
+
+class Accounted(Stalled):
+    """A copy to 'sdc' beside a log on 'sda', with the bytes of their units on each disk."""
+
+    is_accounted = True
+
+    def now(self) -> Files:
+        """Return the counters as they are."""
+        copied = self.counters["sdc"][6] * 512 if "sdc" in self.counters else 0
+        logged = int(self._monotonic) * 200_000
+        stats = {
+            "": f"8:32 rbytes=0 wbytes={copied}\n8:0 rbytes=0 wbytes={logged}\n",
+            "/system.slice/backup.service": f"8:32 rbytes=0 wbytes={copied}\n",
+            "/system.slice/log.service": f"8:0 rbytes=0 wbytes={logged}\n",
+        }
+        groups = {f"/sys/fs/cgroup{path}/io.pressure": PRESSURE for path in stats if path}
+        accounts = {f"/sys/fs/cgroup{path}/io.stat": text for path, text in stats.items()}
+        return super().now() | groups | (accounts if self.is_accounted else {})
+
+
+@pytest.mark.parametrize(
+    ("is_accounted", "expected"),
+    [
+        (True, "Who writes to sda: 100 % log.service (195 KiB/s)"),
+        (False, "Who writes on this host: 90 % cp (backup.service, pid 500"),
+    ],
+)
+def test_who_writes_to_a_disk_that_hangs_is_not_who_writes_to_another(
+    tmp_path: Path, expected: str, *, is_accounted: bool
+) -> None:
+    """'sda' answers nothing, and cp writes to 'sdc': only control groups count by disk."""
+    live = Accounted(tmp_path, sdc=MOUNT)
+    live.is_accounted = is_accounted
+    with watched(tmp_path, live) as host:
+        live.rates["sda"] = MB
+        host.wait(20, 1.0)
+        live.rates |= {"sda": 0, "sdc": 8 * MB}
+        live.in_flight["sda"] = 1
+        mails = host.wait(70, 1.0)
+    about = [text(mail) for mail in mails if "sda" in mail["Subject"]]
+    assert any(expected in said for said in about), about
 
 
 MOUNT = "8:33 / /media/usb rw,nosuid - vfat /dev/sdc1 rw"
