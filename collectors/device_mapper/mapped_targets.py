@@ -43,7 +43,7 @@ _MODULES = (
 )
 """Modules of these targets but 'striped', which is part of dm_mod. Source: drivers/md/Makefile;
 kvdo: of RHEL up to 9."""
-_MAX_DEVICES = 50
+MAX_DEVICES = 50
 """Of one program: the probe takes 64 arguments."""
 _ARGUMENT = lazy_pattern(r"[!-,.0-~][!-.0-~]{0,126}", re.ASCII)
 """Names that may be an argument: no option, no path."""
@@ -111,7 +111,7 @@ def read_mapped_targets(
     statuses: list[TargetStatus] = []
     for target in WATCHED:
         names = sorted(name for name, found in types.targets.items() if target in found)
-        size = 1 if target in _LOCKED else _MAX_DEVICES
+        size = 1 if target in _LOCKED else MAX_DEVICES
         for first in range(0, len(names), size):
             statuses += _read_batch(root, enter, target, tuple(names[first : first + size]))
     if not statuses:

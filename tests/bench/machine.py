@@ -20,15 +20,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from stacked import answers, write_stacked
 from support import drives
 from support.machine import disk_name, write_root
 from table import private_megabytes
 
-from iowarden.collectors.machine import Machine
+from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.recording.recorder import watched
 from iowarden.collectors.smart import smartctl
 from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult, ReadStatus
@@ -94,21 +95,43 @@ class Drives:
         return self.disks
 
 
+class ProbedMachine(Machine):
+    """A simulated machine with a probe, which counts the programs that it would have run."""
+
+    answers: ClassVar[dict[str, str]] = {}
+    programs_total = 0
+
+    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+        """Return the answer; where there is none it has no such program."""
+        text = ProbedMachine.answers.get(probe_path(verb, arguments))
+        if text is None:
+            return super().query_probe(verb, *arguments, deadline_seconds=deadline_seconds)
+        ProbedMachine.programs_total += 1
+        return text
+
+
 class FakeMachine:
     """A simulated machine in memory: files, readers, engine, loop, without threads that wait."""
 
-    def __init__(self, disks: int, *, smart: bool = False, record: bool = True) -> None:
+    def __init__(
+        self, disks: int, *, smart: bool = False, record: bool = True, stacked: bool = False
+    ) -> None:
         """Make the files and everything that reads them.
 
-        `smart`: drives, and exporters' names; `record`: with the flight recorder.
+        `smart`: drives, and exporters' names; `record`: with the flight recorder; `stacked`: with
+        pools and thin volumes on its disks.
         """
         self.directory = tempfile.mkdtemp(prefix="iowarden-bench-", dir="/dev/shm")
         self.disks, self.second = disks, 0
         self.thread_milliseconds = 0.0  # of what the service reads in threads beside its loop
         self.root_directory = Path(self.directory, "root")
+        if stacked:
+            ProbedMachine.answers |= answers()
         # In a child: what it holds meanwhile is not ours.
         if (child := os.fork()) == 0:
             write_root(self.root_directory, disks, 0)
+            if stacked:
+                write_stacked(self.root_directory)
             os._exit(0)
         os.waitpid(child, 0)
         self.settings = parse_config(
@@ -134,7 +157,7 @@ class FakeMachine:
         self.readers = SourceScheduler(
             sources,
             self.settings.interval_seconds,
-            lambda: Machine(str(self.root_directory)),
+            lambda: ProbedMachine(str(self.root_directory)),
             self.clock.now,
             self.events.put,
             spread=True,
@@ -258,12 +281,13 @@ def main() -> None:
     parser.add_argument("--disks", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=1800, help="after the first minute")
     parser.add_argument("--smart", action="store_true", help="a drive each, all exporters' names")
+    parser.add_argument("--stacked", action="store_true", help="pools and thin volumes: 24 disks")
     parser.add_argument("--growth-from", type=int, default=0, help="turns before growth is counted")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     assert run_command
     mlock.lock()
-    machine = FakeMachine(arguments.disks, smart=arguments.smart)
+    machine = FakeMachine(arguments.disks, smart=arguments.smart, stacked=arguments.stacked)
     try:
         first, _ = machine.run(FIRST_SECONDS)
         found: dict[str, Any] = {"first": max(first), "begun": private_megabytes()}
@@ -282,7 +306,9 @@ def main() -> None:
             found["top"] = _top(profile, arguments.seconds)
             found["mean"] = statistics.fmean(times)
         else:
+            before = ProbedMachine.programs_total
             times, loop = machine.run(arguments.seconds)
+            found["programs"] = (ProbedMachine.programs_total - before) / arguments.seconds
             found |= {"mean": statistics.fmean(times), "worst": max(times)}
             found["loop"] = max(loop)
         found["megabytes"] = private_megabytes()
