@@ -66,7 +66,7 @@ def test_a_volume_that_stays_suspended_is_reported_by_its_name(machine: Volumes)
     machine.wait(110, "dm-0", "/dev/mapper/vg-data")
     assert machine.severities() == ["warning"]
     (mail,) = machine.host.mails
-    assert mail.due.incident.object == "dm-0 (vg-data)"
+    assert mail.due.incident.object == "vg-data (dm-0)"
     (member,) = mail.due.incident.members
     assert "suspended for" in member.summary
     assert member.summary.endswith(", 2 tasks wait for I/O")
@@ -138,7 +138,7 @@ def test_the_stall_of_writers_is_the_volumes(machine: Volumes) -> None:
     machine.suspend(1)
     machine.run(130, blocked=4, queued=1_010_000_000)
     assert "WriteStall" in machine.host.names("warning")
-    assert {mail.due.incident.object for mail in machine.host.mails[-1:]} == {"dm-0 (vg-data)"}
+    assert {mail.due.incident.object for mail in machine.host.mails[-1:]} == {"vg-data (dm-0)"}
     open_now = [i for i in machine.host.incidents.by_key.values() if i.firing]
     (incident,) = [i for i in open_now if "DeviceSuspended" in {m.name for m in i.members}]
     assert {"DeviceSuspended", "WriteStall"} <= {member.name for member in incident.members}
