@@ -433,8 +433,10 @@ EVENTS = _table(
 SUMS_UP = frozenset({"ControllerImpaired"})
 """Shipped alerts that unless critical only summarise that a component is not ok; other alerts name
 it."""
-SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
-"""Shipped alerts about missing members of an array."""
+SHORT = frozenset(
+    "MdDegraded MdDegradedFurther ControllerArrayDegraded DmRaidDegraded ZfsPoolDegraded".split()
+)
+"""Shipped alerts about missing members of an array, a RAID volume or a pool."""
 TIMED = frozenset({"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 

@@ -22,6 +22,7 @@ from iowarden.rules.faults import (
     RETRIED,
     SHORT,
     SYMPTOMS,
+    TOO_FEW_MEMBERS,
     WAITED_FOR,
     Fault,
     Layer,
@@ -391,10 +392,10 @@ def _is_rebuilt(incident: Incident, now: float) -> bool:
     """
     arrays = {m.subject for m in incident.members if m.name in SHORT and not m.silenced}
     short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
-    facts = {m.fact for m in incident.members if m.name in SHORT and m.subject in arrays - short}
     for record in incident.faults:
         report, until = record.reported, record.until_seconds
-        if record.fact in facts and report is not None and until is not None and not report.ended:
+        is_of_whole = record.subject in arrays - short and record.fault in TOO_FEW_MEMBERS
+        if is_of_whole and report is not None and until is not None and not report.ended:
             least = DAY_SECONDS if record.comes_and_goes else URGENT_CLEAR_SECONDS
             if now - until >= least:
                 return True

@@ -43,9 +43,16 @@ def updated(
 ) -> tuple[FaultRecord, ...]:
     """Return the records with what the members show now: the same ones if nothing changed."""
     by_fact = {record.fact: record for record in records}
-    for fact, group in by_fault(members).items():
+    groups = by_fault(members)
+    for fact, group in groups.items():
         before = by_fact.get(fact)
         by_fact[fact] = _first(fact, group, now) if before is None else _next(before, group, now)
+    short = {subject for subject, fault, _ in groups if fault in _SHORT_OF_MEMBERS}
+    for record in records:
+        # What had no redundancy left has some again, or none: its members show the other fault.
+        is_other = record.fact not in groups and record.fault in _SHORT_OF_MEMBERS
+        if is_other and record.subject in short and record.until_seconds is None:
+            by_fact[record.fact] = _ended(record, now)
     after = tuple(by_fact.values())
     same = len(after) == len(records) and all(a is b for a, b in zip(after, records, strict=True))
     return records if same else after
@@ -246,6 +253,14 @@ def reported(record: FaultRecord, members: Sequence[IncidentMember], now: float)
             unread_seconds=unread_seconds,
         ),
     )
+
+
+def end_reported(record: FaultRecord) -> FaultRecord:
+    """Return a record that no member shows any more, once a mail has reported its object."""
+    report = record.reported
+    if report is None or record.until_seconds is None or report.ended:
+        return record
+    return replace(record, reported=replace(report, ended=True))
 
 
 def is_doubled(record: FaultRecord) -> bool:

@@ -87,11 +87,15 @@ def _reported(incident: Incident, now: float) -> Incident:
 
 def _with_reports(incident: Incident, now: float, facts: set[Fact]) -> Incident:
     groups = fault_records.by_fault([m for m in incident.members if not m.silenced])
+    shown = facts & groups.keys()
+    subjects = {subject for subject, _, _ in shown}
     return replace(
         incident,
         faults=tuple(
             fault_records.reported(record, groups[record.fact], now)
-            if record.fact in facts & groups.keys()
+            if record.fact in shown
+            else fault_records.end_reported(record)
+            if record.subject in subjects
             else record
             for record in incident.faults
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from support.live import text, watched
 from support.storage import Server
+from support.storage_incidents import FakeMachine
 
 from iowarden.collectors.machine import probe_path
 
@@ -149,23 +150,74 @@ def test_a_path_that_is_back_before_its_mail_is_due_is_not_mailed(tmp_path: Path
         assert program.wait(900) == []
 
 
-def test_a_raid_volume_of_lvm_that_loses_a_leg_is_mailed(tmp_path: Path) -> None:
-    """Nothing else tells: it is no md array in /proc/mdstat."""
-    machine = Server(tmp_path)
-    machine.adapter(0, "mpt3sas")
-    machine.disk("sda", "0:0:0:0", vendor="SEAGATE")
-    machine.disk("sdb", "0:0:1:0", vendor="SEAGATE")
-    machine.volume("dm-3", RAID, "LVM-r", "sda1", "sdb1")
+WHOLE = "raid1 2 AA 100/100 idle 0 0 -"
+LOST = WHOLE.replace("AA", "AD")
+REBUILDS = WHOLE.replace("AA", "Aa").replace("idle", "recover").replace("100/", "10/")
+
+
+def mirrored(tmp_path: Path) -> FakeMachine:
+    """Return a machine with a RAID volume of LVM on two disks."""
+    machine = FakeMachine(tmp_path)
+    for host, name in ((0, "sda"), (1, "sdb")):
+        machine.adapter(host, "ahci")
+        machine.disk(name, f"{host}:0:0:0", parts=False)
+    for number, name in enumerate(("sda", "sdb")):
+        machine.volume(f"dm-{number}", f"{RAID}_rimage_{number}", f"LVM-{number}", name)
+    machine.volume("dm-3", RAID, "LVM-r", "dm-0", "dm-1")
     machine.mount("/r", "dm-3")
-    healthy = "raid1 2 AA 100/100 idle 0 0 -"
-    machine.change({**targets(RAID, "raid"), **status("raid", RAID, healthy)})
+    machine.change({**targets(RAID, "raid"), **status("raid", RAID, WHOLE)})
+    return machine
+
+
+def test_a_raid_volume_that_loses_a_leg_is_over_when_the_leg_is_in_sync_again(
+    tmp_path: Path,
+) -> None:
+    """Nothing else tells: it is no md array. Until then the other leg has the only copy."""
+    machine = mirrored(tmp_path)
     with watched(tmp_path, machine) as program:
         assert program.wait(130) == []
-        machine.change(status("raid", RAID, healthy.replace("AA", "AD")))
+        machine.change(status("raid", RAID, LOST))
         (mail,) = program.wait(130)
         assert "vg-r: 1 of 2 devices failed (leg 1: D)" in text(mail)
-        machine.change(status("raid", RAID, healthy.replace("AA", "Aa").replace("idle", "recover")))
-        assert any(mail["Subject"].startswith("[OK]") for mail in program.wait(900))
+        machine.change(status("raid", RAID, REBUILDS))
+        assert program.wait(900) == []
+        assert "vg-r: 1 of 2 devices not yet in sync" in program.program.command("status").stdout
+        machine.change(status("raid", RAID, WHOLE))
+        mails = program.wait(900)
+    assert [mail["Subject"].partition("]")[0] for mail in mails] == ["[OK"]
+
+
+def test_a_raid_volume_that_gets_a_further_leg_is_silent(tmp_path: Path) -> None:
+    """'lvconvert -m+1' of a volume that was whole: it has not lost anything."""
+    machine = mirrored(tmp_path)
+    with watched(tmp_path, machine) as program:
+        assert program.wait(130) == []
+        machine.change(status("raid", RAID, REBUILDS))
+        assert program.wait(900) == []
+
+
+def test_a_raid_volume_is_rebuilt_on_a_spare_while_its_disk_is_still_missing(
+    tmp_path: Path,
+) -> None:
+    """As of an md array a mail says so: the disk is as missing as before, and the data are not."""
+    machine = mirrored(tmp_path)
+    machine.adapter(2, "ahci")
+    machine.disk("sdc", "2:0:0:0", parts=False)
+    with watched(tmp_path, machine) as program:
+        machine.host = program
+        assert program.wait(130) == []
+        machine.loses("sdb", lines=("sd 1:0:0:0: [sdb] Synchronizing SCSI cache",))
+        machine.change(status("raid", RAID, LOST))
+        mails = program.wait(200)
+        assert any("1 of 2 devices failed" in text(mail) for mail in mails)
+        machine._hold("sdc", "dm-1")
+        machine.change(status("raid", RAID, REBUILDS))
+        assert program.wait(600) == []
+        machine.change(status("raid", RAID, WHOLE))
+        mails = program.wait(900)
+    (rebuilt,) = mails
+    assert "REBUILT" in rebuilt["Subject"]
+    assert f"all members of {RAID} are present again" in " ".join(text(rebuilt).split())
 
 
 def test_a_snapshot_that_runs_full_is_one_incident_with_the_kernels_line(tmp_path: Path) -> None:
