@@ -256,7 +256,7 @@ def reported(record: FaultRecord, members: Sequence[IncidentMember], now: float)
 
 
 def end_reported(record: FaultRecord) -> FaultRecord:
-    """Return a record that no member shows any more, once a mail has reported its object."""
+    """Return a record that no member shows now, once a mail has reported its object."""
     report = record.reported
     if report is None or record.until_seconds is None or report.ended:
         return record
