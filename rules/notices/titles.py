@@ -87,8 +87,10 @@ def _summary(
             active,
             key=lambda m: (
                 m.silenced,
+                _is_mere_symptom(m) and m.fact not in due.updates,  # not why the mail is due
+                m.baseline,  # of a value that was so before the first look: what came now is news
                 not due.is_new(m),
-                m.what.symptom and m.name not in HARMS,
+                _is_mere_symptom(m),
                 m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
                 order(m)[:5],
@@ -102,6 +104,10 @@ def _summary(
         worst = min(repeated, key=order, default=worst)
         over = over or worst.cleared_seconds is not None
     return f"cleared; was: {worst.summary}" if over else worst.summary, worst
+
+
+def _is_mere_symptom(member: IncidentMember) -> bool:
+    return member.what.symptom and member.name not in HARMS
 
 
 def _as_reported(member: IncidentMember, incident: Incident) -> str:

@@ -184,6 +184,9 @@ def test_values_that_were_low_before_anybody_looked_are_in_the_same_thread(tmp_p
     assert mails
     assert len(threads(mails)) == 1
     assert "could not read" in text(mails[-1])
+    titles = [str(mail["Subject"]) for mail in mails]
+    assert "factory value" in titles[0]
+    assert not [title for title in titles[1:] if "factory value" in title]
 
 
 def test_errors_of_a_controller_alone_are_a_mail_at_the_first_time(tmp_path: Path) -> None:
