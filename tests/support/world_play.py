@@ -464,8 +464,8 @@ class Play:
         return self.mails
 
     def _live(self, life: Life, alive: list[Spell]) -> None:
-        self._times = []
         seen: set[int] = set()
+        later: list[int] = []
         mailed = [spell for spell in alive if spell.row.severity != "notice"]
         changes = sorted(
             {
@@ -492,6 +492,8 @@ class Play:
             self._push(math.ceil(self.run.acknowledged), (0,))
         while self._times:
             now = heapq.heappop(self._times)
+            if now >= life.stop:  # what waits for an interval is due in the next life
+                later.append(now)
             if now in seen or not life.start <= now < min(life.stop, self.run.seconds):
                 continue
             seen.add(now)
@@ -504,6 +506,7 @@ class Play:
             if len(self.mails) > mails:
                 self._push_intervals(now, self.mails[mails:])
             self._push_longer(before, now)
+        self._times = sorted(set(later))
 
     def _push_intervals(self, now: int, mails: Iterable[Mail]) -> None:
         """Note when news about what was mailed now, that waits for the next mail, is due."""

@@ -444,7 +444,9 @@ def _mark(world: World, gaps: list[_Gap]) -> None:
     --incremental --fail: unchecked.
     """
     for gap in gaps:
-        world.show(gap.disk, Kind.MARKED, By.LINE, (gap.start, gap.end), gap.of)
+        # Once the disk is no member any more, or one again, its line is as old as its state.
+        end = gap.listed if gap.listed > gap.start else gap.end
+        world.show(gap.disk, Kind.MARKED, By.LINE, (gap.start, end), gap.of)
         world.show(gap.disk, Kind.MARKED, By.STATE, (gap.start, gap.listed), gap.of)
 
 

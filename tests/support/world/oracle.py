@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 LESSER_AN_HOUR = 8
 WORSE_SECONDS, INTERVAL_SECONDS = 4.0, 28.0
 """A worse kind waits 5 s for what comes with it; other news at least 30 s after the last mail."""
+ANOTHER_OBJECT_SECONDS = 240.0
+"""The longest interval if a worse kind that was mailed befalls another object."""
 NEWS_SECONDS = 1020.0
 """News is in a mail after at most so long, the intervals between mails included."""
 TOGETHER = 3
@@ -346,7 +348,8 @@ class _Knowledge:
         resets = {
             fact.kind.value
             for fact in self.run.facts
-            if fact.kind is Kind.RESETS and fact.object == mail.name and fact.at <= mail.at
+            if fact.kind is Kind.RESETS and fact.at <= mail.at
+            if fact.object == mail.name or (shared and fact.object in carried)
         }
         return mail.kind in kinds or (len(self.run.injections) > 1 and mail.kind in resets)
 
@@ -468,12 +471,25 @@ class _Knowledge:
                 yield Miss("in a mail too late", f"{kind}: {name} at {at:.0f}: {min(times):.0f}")
 
     def _interval_end(self, kind: str, at: float) -> float:
-        """Return until when a second fault waits for the next mail of the last incident."""
+        """Return until when a fault waits for the next mail of the last incident.
+
+        One of a worse kind that was mailed waits so as well, for another object 240 s at most.
+        """
         before = [mail for mail in self.mails if mail.at <= at]
-        if kind in URGENT or len(self.run.injections) == 1 or not before:
+        if not before:
             return at
-        last = before[-1].incident
-        return next_mail_at(mail.at for mail in before if mail.incident == last)
+        joined = self._joined(before[-1].incident)
+        mails = [mail for mail in before if mail.incident in joined]
+        end = next_mail_at(mail.at for mail in mails)
+        if kind not in WORSE:
+            return end
+        known = set[str]().union(*(self._worse_in(mail) for mail in mails))
+        return min(end, mails[-1].at + ANOTHER_OBJECT_SECONDS) if kind in known else at
+
+    def _joined(self, incident: str) -> set[str]:
+        """Return the incidents that report what one reports: joined threads have one interval."""
+        texts = self.reported[incident]
+        return {name for name, others in self.reported.items() if others & texts} | {incident}
 
     def _is_mailed_at_once(self, name: str, kind: str) -> bool:
         """Whether also what is soon over is mailed: data is threatened, or programs wait.
@@ -496,13 +512,18 @@ class _Knowledge:
         """Whether a fault is about an object of an acknowledged incident, and no worse."""
         if any(f"{kind}: {name}" in ack.content for ack in self.acks.values()):
             return True
-        for ack in self.acks.values():
+        for incident, ack in self.acks.items():
             parts = [text.partition(": ") for text in ack.content]
             is_worse = kind in WORSE - {there for there, _, _ in parts}
-            objects = {there for _, _, there in parts}
+            objects = {there for _, _, there in parts} | self._mailed_objects(incident, ack.at)
             if ack.at <= at + NEWS_SECONDS and name in objects and not is_worse:
                 return True
         return False
+
+    def _mailed_objects(self, incident: str, until: float) -> set[str]:
+        """Return the objects that an incident's mails had reported: its state has them."""
+        own = [mail for mail in self.mails if mail.incident == incident and mail.at <= until]
+        return {text.partition(": ")[2] for mail in own for text in mail.content}
 
     def acknowledged(self) -> Iterator[Miss]:
         """Yield the first mail after an acknowledgement, if it has no news."""
@@ -620,9 +641,8 @@ class _Knowledge:
             if before.stop <= known + wait and end < after.start:
                 known = after.start
         limit = known + wait + POLL_SECONDS * polled
-        for reported in self.reported.values():
-            # Two threads that were joined have one interval.
-            joined = {name for name, texts in self.reported.items() if texts & reported}
+        for incident in self.reported:
+            joined = self._joined(incident)
             mails = (mail for mail in self.mails if mail.incident in joined)
             times = [mail.at for mail in mails if mail.at < limit]
             interval = INTERVALS[min(len(times), len(INTERVALS) - 1)]

@@ -81,11 +81,16 @@ class Recurrences:
             mail
             for mail in own
             if mail.reason != "initial report"
-            and (mail.reason in GOOD or fault in mail.content | mail.ended)
+            and (mail.reason in GOOD or fault in mail.content or self._is_about(fault, mail))
         ]
         unnoticed = _UNNOTICED_SECONDS.get(self._kind_of(injection), 0.0)
         if len(mailed) > self._allowed(known, len(possible), mailed, unnoticed):
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+
+    @staticmethod
+    def _is_about(fault: str, mail: Mail) -> bool:
+        """Whether a mail is about a fault that is over, and not only about its reset."""
+        return fault in mail.ended and mail.kind != Kind.RESETS
 
     def _second(
         self, known: Sequence[tuple[float, float]], mails: Sequence[Mail]
