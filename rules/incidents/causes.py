@@ -298,7 +298,8 @@ def explained_by(
             able = sorted(able, key=lambda a: _of_another_time(a, each, able))
             found[each.key] = able[0]
             for other in able[1:]:
-                if _meet(able[0], other, each) and not _was_lost_before(other, each, able):
+                beside = _meet(able[0], other, each) and not _was_lost_before(other, each, able)
+                if beside and other.key not in _chain(able[0].key, found):
                     found.setdefault(other.key, able[0])
     reasons: dict[str, tuple[float, Fact]] = {}
     for each in sorted(every, key=lambda fact: fact.began):
@@ -436,16 +437,23 @@ class _Causes:
         return sorted({each.key: each for each in (*below, *own)}.values(), key=lambda f: f.order)
 
 
+def _chain(effect: Key, found: Mapping[Key, Fact]) -> dict[Key, Fact]:
+    """Return the cause of an alert, its cause and so on, up to the last one or round once."""
+    chain: dict[Key, Fact] = {}
+    cause = found.get(effect)
+    while cause is not None and cause.key not in chain:
+        chain[cause.key] = cause
+        cause = found.get(cause.key)
+    return chain
+
+
 def _deepest(effect: Key, found: Mapping[Key, Fact]) -> Fact | None:
     """Return the last cause of a chain; None for the first of those that explain each other."""
-    chain: dict[Key, Fact] = {}
-    cause = found[effect]
-    while cause.key not in chain:
-        chain[cause.key] = cause
-        if (further := found.get(cause.key)) is None:
-            return cause
-        cause = further
-    ring = list(chain.values())[list(chain).index(cause.key) :]
+    chain = _chain(effect, found)
+    last = list(chain.values())[-1]
+    if (again := found.get(last.key)) is None:
+        return last
+    ring = list(chain.values())[list(chain).index(again.key) :]
     first = min(ring, key=lambda fact: fact.order)
     return None if first.key == effect else first
 

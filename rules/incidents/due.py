@@ -207,10 +207,15 @@ def _kinds(record: FaultRecord, severity: Severity) -> Iterator[str]:
 
 
 def _reported_kinds(incident: Incident, now: float) -> frozenset[str]:
-    """Return the kinds of harm that were mailed since the incident was quiet for an hour."""
-    if seconds_since_mail(incident, now) >= HOUR_SECONDS:
+    """Return the kinds of harm that were mailed since the incident was quiet for an hour.
+
+    That it is critical a mail says by its tag as well, when what was worst of it is over.
+    """
+    mail = incident.last_mail
+    if mail is None or seconds_since_mail(incident, now) >= HOUR_SECONDS:
         return frozenset()
-    return frozenset(
+    is_tagged = mail.severity is Severity.CRITICAL and mail.reason not in ENDS
+    return frozenset({_CRITICAL} if is_tagged else ()) | frozenset(
         kind
         for record in incident.faults
         if record.reported is not None

@@ -101,7 +101,8 @@ def shows_end(lasting: IncidentMember, line: IncidentMember) -> bool:
     it up then, and failed their requests.
     """
     over = lasting.over_seconds
-    if lasting.since_seconds > line.since_seconds + BEFORE_SECONDS:
+    # What the start showed may have begun long before: the log has the tasks that waited for it.
+    if not line.what.symptom and lasting.since_seconds > line.since_seconds + BEFORE_SECONDS:
         return False
     if over is not None and over < line.since_seconds:
         return False

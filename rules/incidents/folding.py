@@ -427,14 +427,17 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
 def _last_mail(there: Incident, own: Incident) -> LastMail | None:
     """Return the last mail of an incident with another one merged into it.
 
-    Its thread was mailed under another name: that it is this object is news.
+    Its thread was mailed under another name: that it is this object is news. Not of what the whole
+    host shows of a cause that was mailed since it began.
     """
     before, mail = there.last_mail, own.last_mail
     if before is None or mail is None or not own.mails:
         return before or mail
+    is_known = there.firing and before.seconds >= there.started_seconds
+    only_shows = all(member.what.symptom and not member.subject for member in own.members)
     return replace(
         before,
         seconds=max(before.seconds, mail.seconds),
         severity=max(before.severity, mail.severity),
-        object=mail.object,
+        object=before.object if is_known and only_shows else mail.object,
     )

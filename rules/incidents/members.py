@@ -79,6 +79,8 @@ def refreshed(
     was_reported_over = incident.is_end_reported or incident.lost
     came_back = begins and incident.mails > 0 and (was_reported_over or not incident.ends)
     last_mail = incident.last_mail
+    mailed = Severity.INFO if last_mail is None else last_mail.severity
+    worst = mailed if begins and incident.mails else incident.severity
     if begins and last_mail is not None:
         last_mail = replace(last_mail, details=())
     return _changed(
@@ -92,7 +94,8 @@ def refreshed(
         first_state=incident.mails + 1 if came_back else incident.first_state,
         recurrences=incident.recurrences + came_back,
         # It only rises while the incident is open; after a resolved mail it is the current one.
-        severity=fresh if begins and was_reported_over else max(incident.severity, fresh),
+        # What no mail had before it was over is no severity of what begins now.
+        severity=fresh if begins and was_reported_over else max(worst, fresh),
         details=() if begins else _with_cause(incident, active),
         last_mail=last_mail,
     )

@@ -298,7 +298,63 @@ def test_an_adapter_that_is_reset_is_one_incident_that_is_over_when_its_disks_re
     assert is_right(seed, injected)
 
 
+def test_who_waits_for_a_disk_that_was_reset_before_the_start_is_not_its_cause() -> None:
+    """When iowarden starts all disks of the adapter hang, and an array on them is read-only."""
+    assert is_right(79462, "failed, offlined")
+
+
+def test_hung_tasks_of_before_the_start_do_not_hold_what_they_waited_for_open() -> None:
+    """A volume was suspended while iowarden did not run; its end is known by its state."""
+    assert is_right(75542, "suspended")
+
+
+@pytest.mark.parametrize(("seed", "injected"), [(76374, "hang, power lost"), (84123, "slow, hang")])
+def test_what_was_critical_in_its_last_second_is_not_mailed_as_critical_twice(
+    seed: int, injected: str
+) -> None:
+    """A disk hung for 30 s, and again a minute later, for longer."""
+    assert is_right(seed, injected)
+
+
+def test_that_hung_tasks_of_the_log_waited_for_the_disk_that_was_mailed_is_no_news() -> None:
+    """The initial report had them, from hangs before the start; the disk hangs again."""
+    assert is_right(78983, "hang")
+
+
+def test_what_the_host_shows_is_no_title_of_a_mail_that_is_due_for_more() -> None:
+    """The two incidents of lost maps are joined: '[CRITICAL] storage fabric: writes stalled'."""
+    assert is_right(87767, "lost")
+
+
 # The judge
+
+
+@pytest.mark.parametrize(
+    ("seed", "injected"),
+    [
+        (65222, "hang, offlined"),
+        (74155, "power lost"),
+        (74675, "lost"),
+        (76355, "power lost, offlined"),
+        (76819, "session lost, lost"),
+        (82116, "hang"),
+        (82227, "power lost, slow"),
+    ],
+    ids=[
+        "a title of two disks is about the reset of one",
+        "the last disk is back before the interval is over",
+        "what waits for an interval is due after a restart",
+        "a disk is no member any more",
+        "the third map has paths again before the interval is over",
+        "a reset of which nothing else is known",
+        "an acknowledged object whose line is old",
+    ],
+)
+def test_it_does_not_blame_iowarden_for_what_nobody_can_know_or_the_rules_allow(
+    seed: int, injected: str
+) -> None:
+    """Each was a miss of its own, and a defect of the judge or of the world."""
+    assert is_right(seed, injected)
 
 
 @pytest.fixture(scope="module")
