@@ -324,15 +324,15 @@ class CommandHandler:
         self, command: ControlCommand, wanted: documents.AddSilence, now: float
     ) -> silences.Silence:
         matchers = tuple(parse_matcher(text) for text in wanted.matchers)
-        after, added = silences.add(
-            self.silences,
-            silences.pinned(matchers, self._topology()),
+        silence = silences.Silence(
             identifier=secrets.token_hex(4),
-            now=now,
-            for_seconds=wanted.for_seconds,
+            matchers=silences.pinned(matchers, self._topology()),
+            created_seconds=now,
+            lasts_seconds=wanted.for_seconds,
             reason=wanted.reason,
             who=command.who,
         )
+        after, added = silences.add(self.silences, silence)
         self._take(after)
         shown = " ".join(written(each) for each in added.matchers)
         self._transitions.send(

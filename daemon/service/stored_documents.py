@@ -294,7 +294,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "devices": Document(Devices, ("f0844cd2bf4d930c",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
     "digest": Document(Digest, ("d33d8017d9290056",)),
-    "silences": Document(Silences, ("e78354d66f1aa6f8",)),
+    "silences": Document(Silences, ("a7136b1cff14f767",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),

@@ -164,20 +164,19 @@ class Summaries:
         mail, engine = self.config().mail, self.situation.engine
         if not digest.due(self.state, now, mail.digest_seconds):
             return None
-        alerts = engine.rules.alerts()
         good = sum(s.outcome() is Outcome.OK for s in engine.sources.values())
         heartbeat = (
             f"iowarden is running: {good} collectors read; {answers.disks(engine)};"
             f" mails delivered since it started: {self.delivered()}"
         )
+        alerts = engine.rules.alerts()
+        content = digest.WeeklyContent(
+            heartbeat if mail.heartbeat else "",
+            [*drive_ages.lines(engine.last.smart, drive_ages.failed_disks(alerts))],
+            {digest.entry_key(a) for a in alerts if self.silenced(a, now)},
+            {digest.entry_key(a): a.summary for a in alerts if a.active},
+        )
         self.state, weekly = digest.weekly(
-            self.state,
-            now,
-            self.clock.realtime,
-            install=install,
-            heartbeat=heartbeat if mail.heartbeat else "",
-            notes=drive_ages.lines(engine.last.smart, drive_ages.failed_disks(alerts)),
-            silenced={digest.entry_key(a) for a in alerts if self.silenced(a, now)},
-            summaries={digest.entry_key(a): a.summary for a in alerts if a.active},
+            self.state, content, now, self.clock.realtime, install=install
         )
         return weekly

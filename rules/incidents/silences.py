@@ -61,8 +61,8 @@ class Silence:
     identifier: str
     matchers: tuple[Matcher, ...]
     created_seconds: float
-    lasts_seconds: int
-    """A whole number, rounded up."""
+    lasts_seconds: float
+    """Of one that was added a whole number, rounded up."""
     reason: str
     who: str
     expired_seconds: float | None = None
@@ -262,19 +262,11 @@ def _absent(matcher: Matcher, values: Collection[str]) -> str:
     )
 
 
-def add(
-    state: Silences,
-    matchers: tuple[Matcher, ...],
-    *,
-    identifier: str,
-    now: float,
-    for_seconds: float,
-    reason: str,
-    who: str,
-) -> tuple[Silences, Silence]:
-    """Return the silences with one more, and that one. Errors: ValueError."""
-    state = prune(state, now)
-    if len(state.active(now)) >= MAX_SILENCES:
+def add(state: Silences, wanted: Silence) -> tuple[Silences, Silence]:
+    """Return the silences with one more, and that one as it is added. Errors: ValueError."""
+    matchers, lasts_seconds = wanted.matchers, wanted.lasts_seconds
+    state = prune(state, wanted.created_seconds)
+    if len(state.active(wanted.created_seconds)) >= MAX_SILENCES:
         raise ValueError(
             f"silence: expected at most {MAX_SILENCES}, got one more; expire some first"
         )
@@ -286,9 +278,10 @@ def add(
             f"silence: expected a matcher that does not match everything, got {shown[:200]};"
             " name an alert or a device"
         )
-    if not 1.0 <= for_seconds <= LONGEST_SECONDS:  # NaN is neither
-        raise ValueError(f"a silence lasts 1 second to 365 days, not {duration(for_seconds)}")
-    added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
+    if not 1.0 <= lasts_seconds <= LONGEST_SECONDS:  # NaN is neither
+        raise ValueError(f"a silence lasts 1 second to 365 days, not {duration(lasts_seconds)}")
+    whole_seconds = float(math.ceil(lasts_seconds))
+    added = replace(wanted, lasts_seconds=whole_seconds, reason=_text("reason", wanted.reason))
     readable = (*(s for s in state.silences if s.expired_seconds is None), added)
     patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)
     if patterns > MAX_PATTERN_CHARACTERS:

@@ -99,6 +99,21 @@ class InitialContent:
     is_state_unknown: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class WeeklyContent:
+    """What the weekly digest is made of in addition to the findings.
+
+    Fields: `heartbeat` is a line that causes a mail even without updates, `notes` cause none;
+    `silenced` is which findings, by `entry_key`, are only counted while they are silenced;
+    `summaries`: those of alerts that fire, by the same: a count may have grown since they began.
+    """
+
+    heartbeat: str = ""
+    notes: Sequence[str] = ()
+    silenced: Container[str] = ()
+    summaries: Mapping[str, str] = field(default_factory=dict)
+
+
 def next_digest(
     state: Digest,
     transitions: Iterable[Transition],
@@ -361,23 +376,16 @@ def due(state: Digest, now: float, period_seconds: float) -> bool:
 
 def weekly(
     state: Digest,
+    content: WeeklyContent,
     now: float,
     realtime: Callable[[float], float],
     *,
     install: str,
-    heartbeat: str = "",
-    notes: Iterable[str] = (),
-    silenced: Container[str] = (),
-    summaries: Mapping[str, str] | None = None,
 ) -> tuple[Digest, Notice | None]:
-    """Return the digest that begins the next week, and the mail if there is anything to report.
-
-    `heartbeat` is a line that causes a mail even without updates, `notes` cause none. What is
-    `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
-    `summaries`: those of alerts that fire, by the same: a count may have grown since they began.
-    """
+    """Return the digest that begins the next week, and the mail if there is anything to report."""
+    heartbeat, silenced = content.heartbeat, content.silenced
     began = now if state.begun_seconds is None else state.begun_seconds
-    present = summaries or {}
+    present = content.summaries
     state = replace(
         state,
         entries={
@@ -398,7 +406,7 @@ def weekly(
         *_lines([*updates.values()], now),
         *([f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []),
         *([f"{omitted} earlier changes of disks are not listed"] if omitted else []),
-        *notes,
+        *content.notes,
     ]
     parts = [
         _counted(len(updates), "finding") if updates else "",

@@ -75,15 +75,12 @@ class FakeMachine:
 
     def silence(self, *matchers: str, seconds: float = DAY) -> str:
         """Silence alerts from now on; return the identifier."""
-        self.said, added = silences.add(
-            self.said,
-            tuple(parse_matcher(text) for text in matchers),
-            identifier=f"s{len(self.said.silences)}",
-            now=self.now,
-            for_seconds=seconds,
-            reason="disk is on order",
-            who="alice",
+        wanted = tuple(parse_matcher(text) for text in matchers)
+        identifier = f"s{len(self.said.silences)}"
+        silence = silences.Silence(
+            identifier, wanted, self.now, seconds, "disk is on order", "alice"
         )
+        self.said, added = silences.add(self.said, silence)
         return added.identifier
 
     def expire(self, identifier: str) -> None:

@@ -13,7 +13,7 @@ from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.model import Incident, IncidentMember
-from iowarden.rules.incidents.silences import Silences
+from iowarden.rules.incidents.silences import Silence, Silences
 from iowarden.rules.matcher import Matcher, parse_matcher, written
 from iowarden.rules.severity import Severity
 
@@ -46,15 +46,9 @@ def added(
     reason: str = "disk is on order",
 ) -> Silences:
     """Return the silences with one more."""
-    after, _ = silences.add(
-        state or Silences(),
-        tuple(parse_matcher(text) for text in matchers),
-        identifier=identifier,
-        now=now,
-        for_seconds=for_seconds,
-        reason=reason,
-        who="alice (uid 1000)",
-    )
+    wanted = tuple(parse_matcher(text) for text in matchers)
+    silence = Silence(identifier, wanted, now, for_seconds, reason, "alice (uid 1000)")
+    after, _ = silences.add(state or Silences(), silence)
     return after
 
 
@@ -240,9 +234,7 @@ def test_a_silence_reports_why_in_a_line(reason: str) -> None:
 def test_a_matcher_from_a_program_is_checked_like_one_that_was_typed(matcher: Matcher) -> None:
     """The socket takes them apart already."""
     with pytest.raises(ValueError, match="matcher"):
-        silences.add(
-            Silences(), (matcher,), identifier="a", now=NOW, for_seconds=60.0, reason="r", who="w"
-        )
+        silences.add(Silences(), Silence("a", (matcher,), NOW, 60.0, "r", "w"))
 
 
 def test_silences_and_matchers_are_limited() -> None:

@@ -12,7 +12,7 @@ from iowarden.daemon.notify.message import subject
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.notices import digest
-from iowarden.rules.notices.digest import Digest
+from iowarden.rules.notices.digest import Digest, WeeklyContent
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_changes import DeviceChange, DeviceChangeKind
 from iowarden.rules.topology.device_identity import Identity
@@ -51,7 +51,8 @@ def stepped(
 
 def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest.Notice | None]:
     """Return what is left and what is mailed."""
-    return digest.weekly(state, now, lambda at: at, install="x", heartbeat=heartbeat)
+    content = WeeklyContent(heartbeat)
+    return digest.weekly(state, content, now, lambda at: at, install="x")
 
 
 def incident(*alerts: Alert, over: bool = False, silenced: bool = False) -> Incident:
@@ -154,7 +155,7 @@ def test_what_a_notice_says_has_grown_by_the_digest(expected: str, *, goes_on: b
     over = replace(began, state=AlertState.RESOLVED, annotations=(("summary", "3 times"),))
     state = stepped(Digest(), began) if goes_on else stepped(stepped(Digest(), began), over)
     summaries = {digest.entry_key(began): "10 times"} if goes_on else {}
-    _, notice = digest.weekly(state, WEEK, float, install="x", summaries=summaries)
+    _, notice = digest.weekly(state, WeeklyContent(summaries=summaries), WEEK, float, install="x")
     assert notice is not None
     assert notice.sentences == (f"notice Freeze md0: {expected}",)
 
@@ -297,14 +298,14 @@ def test_what_is_silenced_is_counted_beside_what_is_reported() -> None:
     changes.append(Transition(replace(over, state=AlertState.RESOLVED), AlertState.FIRING))
     state = digest.next_digest(Digest(), changes, (), 0.0, str, lambda each: each.name in quiet)
     keys = {digest.entry_key(each) for each in (began, later)}
-    state, notice = digest.weekly(state, WEEK, float, install="x", silenced=keys)
+    state, notice = digest.weekly(state, WeeklyContent(silenced=keys), WEEK, float, install="x")
     assert notice is not None
     assert notice.sentences == (
         "info Told sda: Told is so, for 7 d",
         "2 findings silenced: iowarden silence list",
     )
     assert [each.partition(":")[0] for each in notice.advice] == ["Told"]
-    _, notice = digest.weekly(state, 2 * WEEK, float, install="x")
+    _, notice = digest.weekly(state, WeeklyContent(), 2 * WEEK, float, install="x")
     assert notice is not None
     assert [line.partition(":")[0] for line in notice.sentences] == [
         "info Began sda",

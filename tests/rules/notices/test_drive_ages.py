@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iowarden.collectors.smart.drive import (
@@ -16,7 +18,7 @@ from iowarden.collectors.smart.drive import (
 )
 from iowarden.rules.alerting.alerts import RAISED, Alert, AlertState
 from iowarden.rules.notices import digest, drive_ages
-from iowarden.rules.notices.digest import Digest
+from iowarden.rules.notices.digest import Digest, WeeklyContent
 
 WEEK = 7 * 86_400.0
 
@@ -90,10 +92,9 @@ def test_a_disk_failed_if_it_has_a_critical_alert(
 def test_notes_are_in_a_digest_and_cause_none() -> None:
     """That drives are old causes no mail each week."""
     state = Digest(begun_seconds=0.0, arrived=True)
-    _, notice = digest.weekly(state, WEEK, float, install="x", notes=["3 drives are old"])
+    old = WeeklyContent(notes=["3 drives are old"])
+    _, notice = digest.weekly(state, old, WEEK, float, install="x")
     assert notice is None
-    _, notice = digest.weekly(
-        state, WEEK, float, install="x", heartbeat="runs", notes=["3 drives are old"]
-    )
+    _, notice = digest.weekly(state, replace(old, heartbeat="runs"), WEEK, float, install="x")
     assert notice is not None
     assert notice.sentences == ("runs", "3 drives are old")
