@@ -42,6 +42,7 @@ VALUES: Mapping[str, frozenset[str]] = {
         "alertname": ("ReclaimStall",),
         "attribute": (
             *("critical_temperature_minutes", "errors_logged", "grown_defects", "media_errors"),
+            "Load_Cycle_Count",
             *("pending", "uncorrected_.*", "unsafe_shutdowns", "warning_temperature_minutes"),
         ),
         "bit": ("0x02", "0x04", "0x20"),
@@ -61,7 +62,7 @@ VALUES: Mapping[str, frozenset[str]] = {
         "failure": ("old_age", "past", "prefail", "usage"),
         "fstype": ("btrfs", "ext[234]", "f2fs", "jfs", "xfs"),
         "guard": tuple(guard.value for guard in Guard),
-        "id": ("5", "10", "187", "188", "196", "197", "198", "199"),
+        "id": ("5", "10", "187", "188", "193", "196", "197", "198", "199"),
         "kind": ("long",),
         "min_tasks": ("1", "3"),
         "origin": ("standard", "vendor"),
@@ -343,11 +344,17 @@ def _decides(text: str) -> bool:
 
 
 def offences_of(rule: Rule | RecordingRule) -> list[str]:
-    """Return what a rule contains that it may not, in its expression and in its templates."""
+    """Return what a rule contains that it may not, in its expression and in its templates.
+
+    It may read whether it fires itself: what began by one state may go on in another.
+    """
     found = offences(rule.expression.text)
     if not isinstance(rule, Rule):
         known = RECORDS.get(rule.record, frozenset())
         return found + sorted(names(parse(rule.expression.text)) - known)
+    itself = f'ALERTS{{alertname="{rule.alert}",alertstate="firing"}}'
+    if rule.expression.text.count("ALERTS") == rule.expression.text.count(itself):
+        found = [name for name in found if name not in {"ALERTS", "alertname", "alertstate"}]
     for name, template in rule.annotations:
         texts = [*queries(template.text)]
         found += [
