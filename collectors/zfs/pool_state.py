@@ -29,14 +29,16 @@ STATES = (
     "ONLINE",
     "DEGRADED",
     "FAULTED",
-    "OFFLINE",
     "REMOVED",
     "UNAVAIL",
     "SUSPENDED",
     "SPLIT",
 )
-"""Source: OpenZFS 2.3, module/zfs/spa_misc.c, spa_state_to_name."""
+"""Source: OpenZFS 2.3, module/zfs/spa_misc.c, spa_state_to_name. No pool is taken offline: the
+module calls it so while its root is closed, which each scrub, 'zpool online' and 'zpool clear' does
+(module/zfs/dsl_scan.c, dsl_scan; vdev_reopen)."""
 _UNDECIDED = {
+    "OFFLINE": "is closed for a moment: a scrub that begins reopens all of its devices",
     "TRANSITIONING": "is being imported or exported",
     "UNKNOWN": "has a state that its module has no name for",
 }

@@ -79,6 +79,22 @@ def pool(tmp_path: Path) -> Server:
     return machine
 
 
+def test_a_pool_that_is_closed_while_a_scrub_begins_is_not_mailed(tmp_path: Path) -> None:
+    """The module shows OFFLINE while it reopens all devices: for a second, or for ten."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "mpt3sas")
+    for number, name in enumerate(("sda", "sdb", "sdc")):
+        machine.disk(name, f"0:0:{number}:0", vendor="SEAGATE")
+    machine.change(status())
+    with watched(tmp_path, machine) as program:
+        assert program.wait(60) == []
+        for seconds in (1, 10):
+            machine.change({STATE: "OFFLINE\n"})
+            assert program.wait(seconds, 1.0) == []
+            machine.change({STATE: "ONLINE\n"})
+            assert program.wait(120) == []
+
+
 def test_a_mirror_that_loses_a_disk_is_mailed_at_once_with_the_disk_and_what_is_left(
     tmp_path: Path,
 ) -> None:
