@@ -193,7 +193,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
         Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x'
-        r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t]|DG[ \t]+Arr[ \t]+Row[ \t]+EID:)",
+        r"|EID:Slo?t[ \t]+[DP]ID[ \t]|DG/VD[ \t]+TYPE[ \t]|DG[ \t]+Arr[ \t]+Row[ \t]+EID:"
+        r"|Drive /c\d{1,3}(?:/e\d{1,5})?/s\d{1,4} (?:State|Device attributes|Policies/Settings) :)",
         Tool.MEGACLI: r"^(?:Virtual Drive: \d{1,3} \(|Battery State[ \t]*: )"
         r"|^Slot Number: \d{1,4}[ \t]*\n(?:[^\n]{0,200}\n){0,8}?Firmware state: "
         r"|^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "

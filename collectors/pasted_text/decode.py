@@ -90,12 +90,18 @@ def _unquoted(text: str) -> str:
             break
         first = next(at for at, line in enumerate(lines) if line.startswith(">"))
         head = "\n".join(lines[:first]).strip()
-        if head and not _ATTRIBUTION.fullmatch(head):
+        if head and not _ATTRIBUTION.fullmatch(head) and _has_output(lines):
             break
         lines[:first] = [""] * first
         _join_rests(lines)
         text = _QUOTED.sub("", "\n".join(lines))
     return text
+
+
+def _has_output(lines: Sequence[str]) -> bool:
+    """Whether a tool's output stands outside of the quoted lines, which is not only words then."""
+    outside = "\n".join(line for line in lines if not line.startswith(">"))
+    return any(sign.search(outside) for sign in SIGNS.values())
 
 
 def _dedented(text: str) -> str:
@@ -136,6 +142,8 @@ def _join_rests(lines: list[str]) -> None:
         elif line.strip() and rests < MAX_RESTS and lines[quoted].strip("> "):
             lines[quoted], lines[at] = f"{lines[quoted]} {line.strip()}", ""
             rests += 1
+        elif not line.strip():  # below it somebody writes on
+            rests = MAX_RESTS
 
 
 MAX_QUOTATIONS = 8
@@ -210,8 +218,20 @@ _NEXT = lazy_pattern(
 """A line that begins something else: a prompt, a rule, an array."""
 
 
+_BROKEN_ROW = lazy_pattern(
+    r"^([ \t]*(?:ID#[ \t]+ATTRIBUTE_NAME[ \t][^\n]{1,60}"
+    r"|\d{1,3} [A-Za-z][\w/-]{2,40}[ \t]+0x[0-9a-f]{4}"
+    r"(?:[ \t]+(?:\d{3}|---)){2,3}[ \t]+(?:Pre-fail|Old_age)(?:[ \t]+(?:Always|Offline))?))[ \t]*\n"
+    r"[ \t]*((?:(?:Always|Offline|UPDATED)[ \t]+)?(?:-|FAILING_NOW|In_the_past|WHEN_FAILED)"
+    r"[ \t]+\S[^\n]*)$",
+    re.MULTILINE,
+)
+"""smartctl's table, broken before its last columns, which alone are no rows."""
+
+
 def rejoined(text: str) -> str:
     """Return a text with its broken lines joined; each other line as it is."""
+    text = _BROKEN_ROW.sub(r"\1 \2\n", text)
     lines = text.split("\n")
     # A rule has no blank to be broken at: it may be wider than the rows.
     width = max((len(line) for line in lines if line.strip("-")), default=0)

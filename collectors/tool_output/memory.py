@@ -94,7 +94,9 @@ def _compared(
             f"{size(unwritten)} are not written to disk yet, {percentage(used)} of the limit at"
             f" which the kernel blocks all writers ({size(limit)}, {base})"
         )
-        findings = (Finding("warning", "DirtyLimitReached", "page cache", told, _ADVICE),)
+        # Below the limit one writer alone may be slowed down, and the text is of one moment.
+        severity = "warning" if used >= 1 else "notice"
+        findings = (Finding(severity, "DirtyLimitReached", "page cache", told, _ADVICE),)
     return Parsed(
         kind,
         objects=(TextObject("memory", "page cache", "", health, "", details),),

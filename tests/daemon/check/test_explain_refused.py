@@ -15,6 +15,11 @@ from iowarden.collectors.model import ParseError
 
 TEXTS = (
     (
+        "ipmitool sensor",
+        "Ambient Temp     | 23.000     | degrees C  | ok    | na        | 3.000     | 8.000\n",
+    ),
+    ("a metrics page", 'smartctl_device_smart_status{device="nvme0"} 1\n'),
+    (
         "arcstat",
         (
             "    time  read  miss  miss%  dmis  dm%  pmis  pm%  mmis  mm%  size     c  avai\n"

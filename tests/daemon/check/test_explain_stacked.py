@@ -276,7 +276,9 @@ def test_memory_is_compared_with_the_limits_of_the_kernel() -> None:
     assert (full.status, full.alerts[0].alert) == (1, "DirtyLimitReached")
     assert full.objects[0].details["writers blocked at"] == "1.2 GiB"
     assert read(PROC_VMSTAT.format(dirty=1000, writeback=0)).status == 0
-    assert read(PROC_VMSTAT.format(dirty=200_000, writeback=90_000)).status == 1
+    near = read(PROC_VMSTAT.format(dirty=200_000, writeback=90_000))
+    above = read(PROC_VMSTAT.format(dirty=200_000, writeback=100_000))
+    assert [each.alerts[0].severity for each in (near, above)] == ["notice", "warning"]
     assert read("nr_free_pages 5\nnr_dirty 7\n").status == 2
 
 

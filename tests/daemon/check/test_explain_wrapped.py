@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 
 import pytest
@@ -241,3 +242,33 @@ def test_a_mail_that_is_quoted_in_a_mail_has_a_mark_for_each(depth: int, head: s
 def test_a_mail_in_which_little_is_quoted_is_read_as_it_is() -> None:
     """'>' also begins a line of a shell: its text is that of the command."""
     assert read(f"> cat /proc/mdstat\n{MDSTAT}").status == 1
+
+
+TABLE = """\
+SMART overall-health self-assessment test result: PASSED
+
+Vendor Specific SMART Attributes with Thresholds:
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  5 Reallocated_Sector_Ct   0x0033   100   100   005    Pre-fail  Always       -       {5}
+  9 Power_On_Hours          0x0032   083   083   ---    Old_age   Always       -       15110 (23 11)
+197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Offline      -       0
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1288])
+@pytest.mark.parametrize("before", ["WHEN_FAILED", "UPDATED"])
+@pytest.mark.parametrize("mark", ["", "> "])
+@pytest.mark.parametrize("prose", ["", "Is this disk well?\n\n"])
+def test_rows_of_smartctl_that_a_mail_broke_before_their_last_columns_are_whole(
+    count: int, before: str, mark: str, prose: str
+) -> None:
+    """Quoted or not, below a question or not: a healthy drive is well, an ill one is not."""
+    lines = []
+    for line in TABLE.replace("{5}", str(count)).splitlines():
+        columns = r"WHEN_FAILED|-(?= {7})" if before == "WHEN_FAILED" else r"UPDATED|Always|Offline"
+        at = re.search(columns, line)
+        parts = [line] if at is None else [line[: at.start()].rstrip(), line[at.start() :]]
+        lines += [f"{mark}{part}" for part in parts]
+    told = read(prose + "\n".join(lines) + "\n\nThanks!\n" * bool(prose))
+    assert told.unparsed == ()
+    assert [each.alert for each in told.alerts] == ["DiskErrorsInBaseline"] * bool(count)
