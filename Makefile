@@ -51,7 +51,7 @@ test test-system: NEEDED := run test
 GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) $$(ls -d *.egg-info 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system fuzz test-fleet lint format bench example docs golden test-bare test-vm vm-image deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
+.PHONY: help run env test test-system fuzz test-fleet lint format bench example docs golden test-bare test-vm test-zfs vm-image deb test-deb lint-deb release repo repo-refresh signing-key date test-repo wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -69,6 +69,7 @@ help:
 	@echo "make repo-refresh sign the same index with a new date, before hosts refuse the old one; KEY=private.asc"
 	@echo "make test-repo    install, upgrade and rotate keys from it in a minimal system, and attack it; SUITE=noble"
 	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
+	@echo "make test-zfs     test pools of OpenZFS there; builds it once into ~/.cache, 10 minutes of CPU"
 	@echo "make test-fleet   test 200 simulated hosts with a real Prometheus and Alertmanager, 30 min"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
 	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
@@ -218,6 +219,12 @@ test-vm: env $(DEB)
 	@packaging/install-system-packages build vm
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm || { \
 	    [ $$? -eq 7 ] && SUITE=$(SUITE) xargs $(BIN)/python -m pytest <"$${IOWARDEN_VM_IMAGES:-build/vm}/again"; }
+
+# What is built stays in the cache of this machine; with it 'make test-vm' runs these tests, too.
+test-zfs: vm-image
+	tests/vm/build_zfs.sh $(SUITE) "$$(echo "$${IOWARDEN_VM_IMAGES:-build/vm}"/$(SUITE)-*)" \
+	    "$${XDG_CACHE_HOME:-$$HOME/.cache}/iowarden/zfs"
+	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 1 tests/vm/test_zfs.py
 
 # Only the programs: the packages would start servers on this machine.
 build/tools/promtool build/tools/amtool build/tools/nginx build/tools/stunnel \
