@@ -209,7 +209,7 @@ def _kinds(record: FaultRecord, severity: Severity) -> Iterator[str]:
 def _reported_kinds(incident: Incident, now: float) -> frozenset[str]:
     """Return the kinds of harm that were mailed since the incident was quiet for an hour.
 
-    That it is critical a mail says by its tag as well, when what was worst of it is over.
+    The tag of a mail reports 'critical' as well, even when what was worst has ended.
     """
     mail = incident.last_mail
     if mail is None or seconds_since_mail(incident, now) >= HOUR_SECONDS:
