@@ -261,7 +261,7 @@ def _worn_out(drive: Drive) -> Iterator[Finding]:
 def _wear_unknown(drive: Drive) -> Iterator[UnparsedLine]:
     """Yield attributes that may be a remaining life near its end, if no model is in the text.
 
-    Which of them count down, and which up, is known by model and name only: the report requests the model.
+    Which of them count down, and which up, is known by model and name only.
     """
     if drive.model or drive.family:
         return
