@@ -156,7 +156,7 @@ def send_test_notification(
         there = f"there: {names}" if names else "none is there: 'iowarden setup' adds one"
         got = "none" if wanted is None else f"{wanted!r:.40}"
         sys.stderr.write(
-            f"iowarden test-notify: expected a receiver of 'notify', got {got}; {there}\n"
+            f"iowarden test-notify: expected a receiver of 'notify', got {got};\n{there}\n"
         )
         return exit_status.FAILED
     delivered = True

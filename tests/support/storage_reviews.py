@@ -574,7 +574,7 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
             integrity_fails_below_a_file_system,
             Wanted(
                 severity="CRITICAL",
-                subject=("dm-0",),
+                subject=("checked",),
                 within=64,
                 most=2,
                 says=("/vault", "S-sdb", "checksum"),
