@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.model import (
+    AbsentError,
+    Family,
+    ParseError,
+    ReadError,
+    Sample,
+    parse_count,
+)
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import attributes, device_name
+from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,18 +30,15 @@ class MappedDevice:
     """One device. Source: kernel, ABI/testing/sysfs-block-dm. None: not reported.
 
     `suspended`: it accepts I/O and passes none on. Set once the requests in flight have completed,
-    so nothing is in flight (drivers/md/dm.c, __dm_suspend).
+    so nothing is in flight (drivers/md/dm.c, __dm_suspend). `name`: of a suspended one; of the
+    others it is not read.
     """
 
     device: str
     name: str | None
     suspended: bool | None
     read_error: str = ""
-    """The first attribute that exists and could not be read, and why."""
-    uuid: str | None = None
-    """UUID with its creator: 'mpath-3600508b400105e210000900000490000', 'LVM-...',
-    'CRYPT-LUKS2-...'.
-    """
+    """Why `suspended` exists and could not be read."""
 
 
 FAMILIES = (
@@ -63,20 +67,43 @@ def unreadable(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]
 def read_dm(root: Machine) -> dict[str, MappedDevice]:
     """Read all device-mapper devices, by kernel name; one that vanishes meanwhile is left out.
 
+    Of hundreds that pass their I/O on, one file each is read: this is every few seconds.
     Limits: may hang while a device is created or removed.
     Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
     """
     devices = {}
     for entry in root.names(DIRECTORY):
-        found = attributes(root, f"{DIRECTORY}/{entry}/dm") if entry.startswith("dm-") else None
-        if found is None:
-            continue
-        name = device_name(entry)
-        label, suspended, uuid = found.text("name"), found.flag("suspended"), found.text("uuid")
-        mapped = MappedDevice(name, label, suspended, found.read_error, uuid)
-        if not found.vanished():
-            devices[name] = mapped
+        mapped = _mapped(root, entry) if entry.startswith("dm-") else None
+        if mapped is not None:
+            devices[mapped.device] = mapped
     return devices
+
+
+def _mapped(root: Machine, entry: str) -> MappedDevice | None:
+    """Return a device, None if it does not exist. Errors: ParseError."""
+    path, device = f"{DIRECTORY}/{entry}/dm", device_name(entry)
+    try:
+        suspended = _flag(root, f"{path}/suspended")
+    except AbsentError:
+        return None if root.try_names(path) is None else MappedDevice(device, None, None)
+    except ReadError as error:
+        return MappedDevice(device, None, None, str(error))
+    return MappedDevice(device, mapped_name(root, entry) if suspended else None, suspended)
+
+
+def _flag(root: Machine, path: str) -> bool | None:
+    """Return whether a number is not 0; None: no text. Errors: of `Machine.read`, ParseError."""
+    text = root.read(path).strip()
+    try:
+        return parse_count(text) != 0 if text else None
+    except ValueError:
+        raise ParseError(f"'{path}': expected an unsigned number, got {text[:80]!r}") from None
+
+
+def mapped_name(root: Machine, entry: str) -> str | None:
+    """Return the name of a device, given its name in sysfs; None: it has none, or has vanished."""
+    text = root.try_read(f"{DIRECTORY}/{entry}/dm/name") or ""
+    return " ".join(text.replace("\0", " ").split()) or None
 
 
 SOURCE: Source[Mapping[str, MappedDevice]] = Source(

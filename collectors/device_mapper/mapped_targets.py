@@ -14,12 +14,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block.device_mapper import DIRECTORY, read_dm
+from iowarden.collectors.block.device_mapper import DIRECTORY, mapped_name
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.program import run_program
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import printable_name
+from iowarden.collectors.sysfs import device_name, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -99,7 +99,7 @@ def read_mapped_targets(
     `enter` is called before each program; it returns '', or why it is not run. Errors: AbsentError
     (no such device, no probe, no program), ReadError, ParseError (of the list of devices).
     """
-    devices = {each.name: each.device for each in read_dm(root).values() if each.name}
+    devices = _devices(root)
     if not _has_targets(root, devices.values()):
         raise AbsentError(f"'{DIRECTORY}': no device-mapper device with a state of its own")
     # Imported here: most machines have no such device.
@@ -107,6 +107,7 @@ def read_mapped_targets(
 
     if reason := enter("table"):
         raise ReadError(f"'dmsetup table': {reason}")
+    name_of = {device: name for name, device in devices.items()}
     types = target_types.read_target_types(root, DEADLINE_SECONDS)
     statuses: list[TargetStatus] = []
     for target in WATCHED:
@@ -122,19 +123,26 @@ def read_mapped_targets(
             name=printable_name(status.name),
             device=devices.get(status.name, ""),
             is_queued_without_path=types.queueing.get(status.name),
-            pool=_pool(root, devices, status),
+            pool=_pool(root, devices, name_of, status),
         )
         for status in sorted(statuses, key=lambda status: (status.name, status.start_sectors))
     )
 
 
-def _pool(root: Machine, devices: Mapping[str, str], status: TargetStatus) -> str:
+def _devices(root: Machine) -> dict[str, str]:
+    """Return the kernel names of all device-mapper devices by their names."""
+    entries = [entry for entry in root.names(DIRECTORY) if entry.startswith("dm-")]
+    return {name: device_name(entry) for entry in entries if (name := mapped_name(root, entry))}
+
+
+def _pool(
+    root: Machine, devices: Mapping[str, str], name_of: Mapping[str, str], status: TargetStatus
+) -> str:
     """Return the name of a thin volume's pool, which is the only device below it, or ''."""
     below: list[str] = []
     if status.target == "thin" and status.name in devices:
         below = root.try_names(f"{DIRECTORY}/{devices[status.name]}/slaves") or []
-    names = [name for name, device in devices.items() if below == [device]]
-    return printable_name(names[0]) if names else ""
+    return printable_name(name_of.get(below[0], "")) if len(below) == 1 else ""
 
 
 def _has_targets(root: Machine, devices: Iterable[str]) -> bool:

@@ -122,16 +122,21 @@ def unreadable(value: Mapping[str, PoolState]) -> Iterator[tuple[Labels, str]]:
             yield (("pool", pool.name),), pool.undecided
 
 
+def pool_directories(root: Machine) -> list[str]:
+    """Return the directories of the imported pools; with statistics that are not known here.
+
+    Errors: AbsentError (no module), ReadError.
+    """
+    return [entry for entry in root.names(DIRECTORY) if entry not in _STATISTICS]
+
+
 def read_pool_states(root: Machine) -> dict[str, PoolState]:
     """Read the state of all imported pools, by name; none on a machine that has the module alone.
 
     A pool that is exported meanwhile is left out. Errors: AbsentError (no module), ReadError.
     """
     pools = {}
-    for entry in root.names(DIRECTORY):
-        files = None if entry in _STATISTICS else root.try_names(f"{DIRECTORY}/{entry}")
-        if files is None:
-            continue
+    for entry in pool_directories(root):
         name = printable_name(entry)
         word = (root.try_read(f"{DIRECTORY}/{entry}/state") or "").strip()
         if word in STATES:
@@ -139,6 +144,8 @@ def read_pool_states(root: Machine) -> dict[str, PoolState]:
         elif word:
             reason = _UNDECIDED.get(word) or f"expected a state of OpenZFS, got {word[:40]!r}"
             pools[name] = PoolState(name, "", reason)
+        elif (files := root.try_names(f"{DIRECTORY}/{entry}")) is None:
+            continue
         elif "state" in files:
             pools[name] = PoolState(name, "", "its state cannot be read")
         else:

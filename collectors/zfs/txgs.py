@@ -17,8 +17,9 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Family, Metric, ParseError, Sample, describe
 from iowarden.collectors.source import Source
+from iowarden.collectors.sysfs import printable_name
 from iowarden.collectors.zfs.kstat import parse_named, taken_nanoseconds
-from iowarden.collectors.zfs.pool_state import DIRECTORY, read_pool_states
+from iowarden.collectors.zfs.pool_state import DIRECTORY, pool_directories
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
@@ -116,7 +117,10 @@ def read_zfs_writes(root: Machine) -> ZfsWrites:
 
     Errors: AbsentError (no module), ReadError, ParseError.
     """
-    texts = {name: root.try_read(f"{DIRECTORY}/{name}/txgs") for name in read_pool_states(root)}
+    texts = {
+        printable_name(entry): root.try_read(f"{DIRECTORY}/{entry}/txgs")
+        for entry in pool_directories(root)
+    }
     text = root.read_cached_open(PATH)
     now = taken_nanoseconds(text, PATH)
     counters = parse_named(text, PATH, _COUNTERS.values(), ())

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.block.scsi import ScsiHost, ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
@@ -521,7 +520,6 @@ class WatchState:
     leaves: LeafHistory = leaves.NOTHING
     derived: Derived | None = None
     scsi: ScsiTopology | None = None
-    dm: Mapping[str, MappedDevice] | None = None
     mounts: Mounts | None = None
     asleep_seconds: float = 0.0
     tasks: WaitingTasks = waiting_tasks.NOTHING
@@ -546,13 +544,12 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         return state, None
     # What cannot be read now, mostly because of this very stall, is assumed unchanged.
     scsi = state.scsi if says.scsi is None else says.scsi
-    dm = state.dm if says.dm is None else says.dm
     mounts = state.mounts if says.mounts is None else says.mounts
     kinds, stood = state.device.kinds, state.device
     if derived is not state.derived or not (
-        _hosts(scsi) == _hosts(state.scsi) and dm is state.dm and mounts is state.mounts
+        _hosts(scsi) == _hosts(state.scsi) and mounts is state.mounts
     ):
-        kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
+        kinds = hang_thresholds.kinds(derived.topology, scsi, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
     tasks = _next_tasks(state.tasks, view, derived.topology, stood)
@@ -564,7 +561,6 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         history,
         derived,
         scsi,
-        dm,
         mounts,
         inputs.asleep_seconds,
         tasks,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 
@@ -68,11 +67,10 @@ NOTHING = WatchedKinds({}, {}, {})
 def kinds(
     topology: Topology,
     scsi: ScsiTopology | None = None,
-    mapped: Mapping[str, MappedDevice] | None = None,
     mounts: Mounts | None = None,
 ) -> WatchedKinds:
     """Return the limits of all leaf devices and maps; an unknown kind is an ordinary disk."""
-    maps = _maps(topology, mapped or {})
+    maps = _maps(topology)
     paths = {path for own in maps.values() for path in own}
     limits: dict[str, HangThresholds] = {}
     hosts = guards.host_kinds(scsi)
@@ -112,7 +110,7 @@ def _critical(device: Device) -> float:
     return min(max(device.timeout_seconds or low, low), high)
 
 
-def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, tuple[str, ...]]:
+def _maps(topology: Topology) -> dict[str, tuple[str, ...]]:
     """Return the maps of device-mapper's and of NVMe's multipath that have paths.
 
     Source: multipath-tools, libmultipath/devmapper.h (UUID_PREFIX); kernel,
@@ -121,8 +119,7 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     found = {}
     for name, device in topology.devices.items():
         paths = tuple(path for path in device.slaves if path in topology.leaves)
-        own = mapped.get(name)
-        is_map = own is not None and (own.uuid or "").startswith("mpath-")
+        is_map = (device.dm_uuid or "").startswith("mpath-")
         if paths and (is_map or (len(paths) > 1 and all(map(NVME_PATH.fullmatch, paths)))):
             found[name] = paths
     return found

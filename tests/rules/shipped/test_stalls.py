@@ -12,7 +12,6 @@ from support.machine import block, disk, topology
 from support.signals import state_with
 from support.simulation import START, UPTIME, Simulation
 
-from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 from iowarden.rules.signals import table
@@ -357,20 +356,18 @@ def test_a_disk_of_an_ordinary_adapter_is_a_disk() -> None:
     assert limits == (10.0, 30.0, None, True, frozenset())
 
 
-def paths(*names: str, head: str = "dm-0") -> Topology:
+def paths(*names: str, head: str = "dm-0", uuid: str | None = None) -> Topology:
     """Return a machine whose volume is reached through several paths."""
     return topology(
-        *(disk(name, holders=(head,)) for name in names), disk(head, slaves=names, leaf=False)
+        *(disk(name, holders=(head,)) for name in names),
+        replace(disk(head, slaves=names, leaf=False), dm_uuid=uuid),
     )
-
-
-MPATH = {"dm-0": MappedDevice("dm-0", "mpatha", suspended=False, uuid="mpath-3600508b4001")}
 
 
 def test_a_path_that_stalls_is_a_notice_and_its_map_waits_for_the_failover() -> None:
     """25 s without a completion of the map is a failover and no mail; 45 s is none."""
-    machine = paths("sda", "sdb")
-    watch = Watch(kinds=hang_thresholds.kinds(machine, hosts(fabric=True), MPATH))
+    machine = paths("sda", "sdb", uuid="mpath-3600508b4001")
+    watch = Watch(kinds=hang_thresholds.kinds(machine, hosts(fabric=True)))
     watch.looks(2, *(block(name, writes=1) for name in ("sda", "sdb", "dm-0")))
     for second in range(1, 13):
         moving = block("sdb", writes=1 + second), block("dm-0", writes=1 + second)
@@ -386,8 +383,7 @@ def test_a_path_that_stalls_is_a_notice_and_its_map_waits_for_the_failover() -> 
 
 def test_without_multipath_two_disks_below_one_volume_are_two_disks() -> None:
     """A striped LV is no map, and an NVMe drive with a single path has none to fail over to."""
-    plain = {"dm-0": MappedDevice("dm-0", "vg-data", suspended=False, uuid="LVM-abc")}
-    assert not hang_thresholds.kinds(paths("sda", "sdb"), None, plain).maps
+    assert not hang_thresholds.kinds(paths("sda", "sdb", uuid="LVM-abc")).maps
     assert not hang_thresholds.kinds(paths("nvme0c0n1", head="nvme0n1")).maps
     native = hang_thresholds.kinds(paths("nvme0c0n1", "nvme0c1n1", head="nvme0n1"))
     assert native.maps == {"nvme0n1": ("nvme0c0n1", "nvme0c1n1")}
@@ -410,11 +406,9 @@ def mounted(source: str, *wanted: str) -> Mounts:
 def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: ScsiTopology) -> None:
     """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
     machine = topology(replace(own, partitions=("sda1",)))
-    found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
+    found = hang_thresholds.kinds(machine, scsi, mounted("/dev/sda1")).limits["sda"]
     assert found == (30.0, None, None, True, {Guard.REMOVABLE})
-    found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits[
-        "sda"
-    ]
+    found = hang_thresholds.kinds(machine, scsi, mounted("/dev/sda1", "/backup")).limits["sda"]
     assert found == (10.0, 30.0, None, True, frozenset())
     assert hang_thresholds.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
 
@@ -426,7 +420,7 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
         replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
     )
     wanted = mounted("/dev/mapper/backup", "/backup")
-    assert hang_thresholds.kinds(machine, hosts(usb=True), None, wanted).limits["sda"][0] == 10.0
+    assert hang_thresholds.kinds(machine, hosts(usb=True), wanted).limits["sda"][0] == 10.0
 
 
 FSTABS: list[dict[str, tuple[str, ...]]] = [{}, {"/": ("noauto",)}, {"/data": ("defaults",)}]
@@ -445,7 +439,7 @@ def test_a_card_or_stick_that_carries_the_running_system_is_a_disk(
         disk("dm-0", slaves=("sda",), leaf=False),
     )
     system = Mount("8:17", f"/dev/{volume}", "/", point, "ext4", ("rw",), ("rw",))
-    limits = hang_thresholds.kinds(machine, hosts(usb=True), None, Mounts((system,), fstab)).limits
+    limits = hang_thresholds.kinds(machine, hosts(usb=True), Mounts((system,), fstab)).limits
     assert limits["sda"] == (10.0, 30.0, None, True, frozenset())
 
 
@@ -455,7 +449,7 @@ def test_a_stick_that_a_user_mounts_below_home_or_media_is_not_of_the_system() -
     for point in ("/media/u/boot", "/home/u", "/mnt", "/backup", "/srv/usb", "/boot"):
         stick = Mount("8:17", "/dev/sda1", "/", point, "ext4", ("rw",), ("rw",))
         mounts = Mounts((stick,), {"/boot": ("noauto", "user")})
-        limits = hang_thresholds.kinds(machine, hosts(usb=True), None, mounts)
+        limits = hang_thresholds.kinds(machine, hosts(usb=True), mounts)
         assert limits.limits["sda"].guards == {Guard.REMOVABLE}
 
 
@@ -484,7 +478,7 @@ def of_union(options: str, *points: str, kind: str = "overlay") -> frozenset[Gua
     ]
     own = [Mount("8:1", "/dev/sda1", "/", point, "ext4", ("ro",), ("ro",)) for point in points]
     mounts = Mounts((root, *memory, *own), {})
-    return hang_thresholds.kinds(machine, hosts(usb=True), None, mounts).limits["sda"].guards
+    return hang_thresholds.kinds(machine, hosts(usb=True), mounts).limits["sda"].guards
 
 
 @pytest.mark.parametrize("form", LAYERS)
@@ -513,7 +507,7 @@ def test_an_overlay_of_a_container_says_nothing_of_the_system() -> None:
     options = ("rw", "lowerdir=/media/u/images/a:/media/u/images/b")
     overlay = Mount("0:40", "overlay", "/", "/var/lib/docker/overlay2/x", "overlay", (), options)
     stick = Mount("8:1", "/dev/sda1", "/", "/media/u", "ext4", ("rw",), ("rw",))
-    limits = hang_thresholds.kinds(machine, hosts(usb=True), None, Mounts((overlay, stick), {}))
+    limits = hang_thresholds.kinds(machine, hosts(usb=True), Mounts((overlay, stick), {}))
     assert limits.limits["sda"].guards == {Guard.REMOVABLE}
 
 
