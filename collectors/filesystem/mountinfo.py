@@ -83,7 +83,7 @@ class Mounts:
 
     mounts: tuple[Mount, ...]
     wanted: Mapping[str, tuple[str, ...]] | None
-    """Options by mount point; None: no such file, or it cannot be read."""
+    """Options by mount point; None: the file exists and cannot be read."""
 
     def is_mounted_at_boot(self, mount_point: str) -> bool:
         """Whether '/etc/fstab' has a file system mounted at boot, not as needed (noauto)."""
@@ -206,8 +206,9 @@ def read_mounts(root: Machine) -> Mounts:
     mounts = read_mountinfo(root)
     try:
         wanted = parse_fstab(root.read(FSTAB))
-    except (AbsentError, ReadError):
-        # The mounts are needed even if '/etc/fstab' cannot be read.
+    except AbsentError:  # no such file, as on a live system: then no line mounts anything
+        wanted = {}
+    except ReadError:  # the mounts are needed even if it cannot be read
         wanted = None
     return Mounts(mounts, wanted)
 

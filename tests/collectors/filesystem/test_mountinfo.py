@@ -193,9 +193,9 @@ def test_fstab_as_mount_reads_it() -> None:
     }
 
 
-def test_without_fstab_nothing_is_known_to_be_wanted(machine: MachineMaker) -> None:
-    """None, which is not an empty fstab; also if it cannot be read."""
-    assert read_mounts(machine({PATH: ROOT})).wanted is None
+def test_without_fstab_no_line_mounts_anything(machine: MachineMaker) -> None:
+    """A live system has none; of one that exists and cannot be read nothing is known."""
+    assert read_mounts(machine({PATH: ROOT})).wanted == {}
     assert read_mounts(machine({PATH: ROOT, "/etc/fstab": None})).wanted is None
 
 

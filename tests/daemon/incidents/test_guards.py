@@ -48,7 +48,7 @@ def with_stick(
     name: str = "sdb",
     *,
     has_probe: bool = True,
-    fstab: str = "",
+    fstab: str | None = "",
     links: Mapping[str, str | None] = {},
     **files: str,
 ) -> Blocked:
@@ -57,7 +57,8 @@ def with_stick(
     host.has_probe = has_probe
     host.add_disk(name, **files)
     mounted = "30 1 8:16 / /media/stick rw - vfat /dev/sdb rw\n"
-    host.machine.memory.write({"/proc/1/mountinfo": mounted, "/etc/fstab": fstab, **links})
+    table = {} if fstab is None else {"/etc/fstab": fstab}
+    host.machine.memory.write({"/proc/1/mountinfo": mounted, **table, **links})
     host.writers[400] = "cp", 0
     for _ in range(60):
         host.writers[400] = "cp", host.writers[400][1] + 8_000_000
@@ -72,9 +73,13 @@ def copy() -> BlockedTask:
     return task(0, "cp", pid=400, start_ticks=1_000, waits_at=USB, write_bytes=480_000_000)
 
 
-def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy() -> None:
-    """It erases flash blocks: no request completes, and cp waits in its fsync."""
-    host = with_stick(**STICK)
+@pytest.mark.parametrize("fstab", ["", None])
+def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy(fstab: str | None) -> None:
+    """It erases flash blocks: no request completes, and cp waits in its fsync.
+
+    A live system has no /etc/fstab at all.
+    """
+    host = with_stick(**STICK, fstab=fstab)
     host.pass_seconds(16, [copy()])
     host.pass_seconds(30, [], sdb=8_000_000)
     assert host.mails() == []
