@@ -31,16 +31,65 @@ the while was overtaken by them, and the device does not hang."""
 OVERTAKEN_RATIO = 0.5
 FROM_BEFORE_RATIO = 0.5
 """Of the mean in flight since the first sample: so little of it completed."""
-EXCESS_SAMPLES = 120
-"""So many samples of a device that always has some in flight are compared with their mean; in this
-time the kernel has given up a request that waits."""
-EXCESS_MEAN = 4.0
-"""Of a larger one the rounding of its times is as much as a request."""
+WAIT_SECONDS = 60.0
+"""In this time the kernel has given up a request twice that waits beside others."""
+EXCESS_SECONDS = 120.0, 3600.0
+"""So long the samples of a device that always has some in flight are compared with their mean; what
+is older says nothing of a counter that leaked since."""
 _EXCESS = 0.7
 """Of a leak the samples show more than the mean by 1, give or take their own scatter."""
+_ERRORS = 2.5
+"""By so many standard errors an excess differs from another one."""
+_TIME_RATIO = 0.04
+"""So much of the times is rounding: a leak of 1 beside a mean of 25 cannot be told from it."""
 _MAX_MEAN = 0.9
 """Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
 ticks of up to 10 ms."""
+
+
+class Excess(NamedTuple):
+    """By how much samples show more in flight than the completed requests explain.
+
+    Each sample is one of a queue that changes with each request: those that are further apart than
+    a request takes scatter independently, those closer together count as fewer.
+    """
+
+    samples: int = 0
+    seconds: float = 0.0
+    times: float = 0.0
+    """Of all requests that completed in them, in seconds."""
+    requests: float = 0.0
+    """The sum over the samples."""
+    squares: float = 0.0
+    """The sum of their squares, each weighted by the samples that show the same requests."""
+
+    def leaked(self, known: int) -> int:
+        """Return how many have leaked, `known` or more.
+
+        More have if fewer, and one request that waits as long as the kernel permits, do not explain
+        the excess.
+        """
+        if self.seconds < EXCESS_SECONDS[0]:
+            return known
+        mean = self.requests / self.samples
+        least = mean - self._error() + 1 - WAIT_SECONDS / self.seconds
+        return max(known, int(min(least, mean + 1 - _EXCESS)))
+
+    def is_over(self, known: int) -> bool:
+        """Whether it is known that no more have leaked than `known`, or it is too old."""
+        least, longest = EXCESS_SECONDS
+        most = self.requests / self.samples + self._error()
+        return self.seconds >= longest or (self.seconds >= least and most < known + 1)
+
+    def _error(self) -> float:
+        """Return by how much the mean excess may differ from the true one."""
+        mean = self.requests / self.samples
+        variance = max(self.squares / self.samples - mean**2, 0.0)
+        in_flight = self.times / self.seconds
+        return _ERRORS * math.sqrt(variance / self.samples) + _TIME_RATIO * in_flight
+
+
+NO_EXCESS = Excess()
 
 
 class Counted(NamedTuple):
@@ -72,14 +121,7 @@ class Counted(NamedTuple):
     working_seconds: float = 0.0
     """Time between samples between which something completed."""
     working_samples: int = 0
-    shown: int = 0
-    """The sum of what the working samples of the window show."""
-    excess: float = 0.0
-    """By how much the samples of the windows that count together show more than their means, as a
-    sum over `excess_samples`."""
-    excess_samples: int = 0
-    excess_floor: int = 0
-    """The smallest number in flight in any of these windows."""
+    excess: Excess = NO_EXCESS
     is_first: bool = False
     """Whether the window began with the first sample of all: what it had in flight may have leaked
     before that. A disk that is plugged in later counts from 0."""
@@ -104,7 +146,8 @@ def step(
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
     Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
-    Next to a larger m the samples show more than m on average, by as many as leaked.
+    Next to a larger m the samples show more than m on average, by as many as leaked, and more than
+    their scatter.
     So have those that newer ones overtake. A leak lasts until fewer are shown, and the counter may
     leak again. Time in which nothing completes does not count: what a hung device has in flight
     waits.
@@ -163,9 +206,27 @@ def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
         completed=before.completed + block.completed_total - before.total,
         working_seconds=before.working_seconds + now - before.at_seconds,
         working_samples=before.working_samples + 1,
-        shown=before.shown + block.in_flight,
+        excess=_exceeded(before, now, block),
     )
     return _classified(after, block) if _is_turned_over(after) else after
+
+
+def _exceeded(before: Counted, now: float, block: BlockIo) -> Excess:
+    """Return the excess with this sample, before which something completed."""
+    elapsed, excess = now - before.worked_seconds, before.excess
+    took = (block.milliseconds_total - before.worked_milliseconds) * _MILLISECOND
+    # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves nothing.
+    if took < 0 or not block.milliseconds_total or elapsed <= 0:
+        return NO_EXCESS
+    more = block.in_flight - took / elapsed
+    latency = took / (block.completed_total - before.total)
+    return Excess(
+        excess.samples + 1,
+        excess.seconds + elapsed,
+        excess.times + took,
+        excess.requests + more,
+        excess.squares + more**2 * (1 + 2 * latency / elapsed),
+    )
 
 
 def _is_overtaken(before: Counted, block: BlockIo) -> bool:
@@ -213,12 +274,10 @@ def _classified(window: Counted, block: BlockIo) -> Counted:
     after = _began(window.at_seconds, block, window.leaked, log_probability)
     if log_probability:  # what is not improbable yet is so of the fewest of all these samples
         after = after._replace(floor=window.floor)
-    if not 0 < mean <= EXCESS_MEAN:
+    excess = window.excess
+    if not excess.samples:
         return after
-    excess = window.excess + window.shown - mean * window.working_samples
-    samples = window.excess_samples + window.working_samples
-    floor = min(window.excess_floor or window.floor, window.floor)
-    if samples < EXCESS_SAMPLES:
-        return after._replace(excess=excess, excess_samples=samples, excess_floor=floor)
-    leaked = min(int(excess / samples + 1 - _EXCESS), floor)
-    return _began(window.at_seconds, block, leaked) if leaked > window.leaked else after
+    leaked = min(excess.leaked(window.leaked), window.floor)
+    if leaked > window.leaked:
+        return _began(window.at_seconds, block, leaked)
+    return after if excess.is_over(window.leaked) else after._replace(excess=excess)

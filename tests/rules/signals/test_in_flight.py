@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -252,3 +253,51 @@ def test_a_leak_ends_with_the_counters_of_a_disk_that_was_plugged_in_again(busy:
     assert disk.found == 0
     disk.hang(60, shown=1)
     assert disk.found == 0
+
+
+def load(disk: Disk, seconds: int, mean: float, *, waits: range = range(0)) -> None:
+    """Let independent requests be in flight; one more waits through these seconds.
+
+    Of many that come and go by themselves samples scatter as if each of 100 were there or not.
+    """
+    scatter = random.Random(7)
+    for second in range(seconds):
+        shown = sum(scatter.random() < mean / 100 for _ in range(100)) + (second in waits)
+        ended = len(waits) if second == waits.stop else 0
+        disk.work(1, shown=shown, writes=int(100 * mean), mean=mean + ended)
+
+
+@pytest.mark.parametrize(
+    ("mean", "leaked"), [(5.0, 1), (5.0, 2), (6.0, 1), (8.0, 1), (8.0, 3), (8.0, 8)]
+)
+def test_a_leak_beside_a_long_queue_shows_as_more_than_its_scatter(
+    mean: float, leaked: int
+) -> None:
+    """The disk works for ten minutes, then it is idle."""
+    disk = Disk(leaked=leaked)
+    load(disk, 600, mean)
+    disk.hang(60, shown=0)
+    assert disk.found == leaked
+
+
+@pytest.mark.parametrize("mean", [1.5, 3.0, 5.0, 8.0])
+@pytest.mark.parametrize("after", [60, 100, 400])
+def test_a_request_that_waits_for_70_s_beside_a_long_queue_has_not_leaked(
+    mean: float, after: int
+) -> None:
+    """The rest goes on meanwhile and completes; then only the one that waits is there."""
+    disk = Disk()
+    load(disk, after + 70, mean, waits=range(after, after + 70))
+    disk.hang(60, shown=1)
+    assert disk.found == 0
+
+
+@pytest.mark.parametrize("mean", [1.5, 5.0, 8.0])
+def test_the_scatter_of_a_long_queue_is_no_leak(mean: float) -> None:
+    """Nothing leaks in half an hour; a leak after it is found in ten minutes."""
+    disk = Disk()
+    load(disk, 1800, mean)
+    assert disk.found == 0
+    disk.leaked = 1
+    load(disk, 600, mean)
+    assert disk.found == 1
