@@ -46,12 +46,18 @@ def updated(
     groups = by_fault(members)
     for fact, group in groups.items():
         before = by_fact.get(fact)
-        by_fact[fact] = _first(fact, group, now) if before is None else _next(before, group, now)
-    short = {subject for subject, fault, _ in groups if fault in _SHORT_OF_MEMBERS}
+        if before is not None:
+            by_fact[fact] = _next(before, group, now)
+            continue
+        first, (subject, fault, detail) = _first(fact, group, now), fact
+        # With some redundancy again it is less bad than was reported, not worse.
+        worse = by_fact.get((subject, Fault.EXHAUSTED, detail)) if fault is Fault.DEGRADED else None
+        by_fact[fact] = first if worse is None else replace(first, reported=worse.reported)
+    degraded = {subject for subject, fault, _ in groups if fault is Fault.DEGRADED}
     for record in records:
-        # What had no redundancy left has some again, or none: its members show the other fault.
-        is_other = record.fact not in groups and record.fault in _SHORT_OF_MEMBERS
-        if is_other and record.subject in short and record.until_seconds is None:
+        # What had no redundancy left has some again. Not the reverse: it is degraded all the time.
+        is_better = record.fault is Fault.EXHAUSTED and record.subject in degraded
+        if is_better and record.fact not in groups and record.until_seconds is None:
             by_fact[record.fact] = _ended(record, now)
     after = tuple(by_fact.values())
     same = len(after) == len(records) and all(a is b for a, b in zip(after, records, strict=True))

@@ -1908,3 +1908,24 @@ def test_a_worse_kind_of_the_same_array_ends_an_acknowledgement() -> None:
     none = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "none")))
     assert host.run(10, none) == ["escalated"]
     assert host.said.acknowledgements == ()
+
+
+def test_an_array_that_has_some_redundancy_again_did_not_escalate() -> None:
+    """Two members of a raid6 were gone at once; one was rebuilt hours later."""
+    host = FakeMachine()
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
+    none = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "none")))
+    left = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "left")))
+    host.run(2 * HOUR, none)
+    assert host.run(2 * HOUR, left) == []
+
+
+def test_an_array_whose_second_member_fails_later_was_degraded_all_the_time() -> None:
+    """And is when one of them was rebuilt: that the other one is still missing is no update."""
+    host = FakeMachine()
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
+    none = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "none")))
+    left = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "left")))
+    host.run(2 * HOUR, left)
+    assert host.run(2 * HOUR, none) == ["escalated"]
+    assert host.run(2 * HOUR, left) == []
