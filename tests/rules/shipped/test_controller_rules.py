@@ -219,6 +219,7 @@ UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
 DISKS_CACHE = ("ControllerDiskCacheEnabled", "notice")
 ERRORS_FOUND = ("ControllerDiskErrorsInBaseline", "warning")
+OTHER_ERRORS_FOUND = ("ControllerDiskErrorsInBaseline", "notice")
 CACHES = {
     "adaptec": {
         "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},
@@ -226,11 +227,14 @@ CACHES = {
         "glensc+nagios-plugin-check_raid/pr156/arcconf.txt": {NEVER_PROTECTED},
     },
     "hp": {"netdata+netdata/hpssa/testdata/ssacli-P400ar.txt": {DISKS_CACHE}},
-    "megacli": {"glensc+nagios-plugin-check_raid/issue65/pdlist": {ERRORS_FOUND}},
+    "megacli": {
+        "glensc+nagios-plugin-check_raid/issue65/pdlist": {ERRORS_FOUND},
+        "glensc+nagios-plugin-check_raid/issue85/pdlist": {OTHER_ERRORS_FOUND},
+    },
 }
 """Healthy hosts where a write cache without battery protection, or that of the disks, was switched
-on; or a disk has three media errors. Two write through although they are set to write back, and may
-never have had a battery: their captures contain virtual drives only."""
+on; or a disk has three media errors, or hundreds of others. Two write through although they are set
+to write back, and may never have had a battery: their captures contain virtual drives only."""
 
 
 @pytest.mark.parametrize(

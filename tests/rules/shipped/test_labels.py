@@ -19,6 +19,8 @@ SHIPPED: dict[str, tuple[RuleGroup, ...]] = {
 }
 TARGET = frozenset({"instance", "job"})
 """Labels that each series has in a Prometheus, and none in the daemon."""
+OWN_ALERT = TARGET | {"alertname", "alertstate", "device"}
+"""Of the only alert that reads whether it fires: DmRaidDegraded."""
 DECLARED = {
     name: frozenset(each.strip("[]") for each in own) | TARGET for name, own in LABELS.items()
 }
@@ -26,7 +28,7 @@ DECLARED = {
 
 def inference() -> LabelInference:
     """Return one that knows the recorded series, too."""
-    found = LabelInference({**DECLARED, "up": TARGET})
+    found = LabelInference({**DECLARED, "up": TARGET, "ALERTS": OWN_ALERT})
     for rule in (r for groups in SHIPPED.values() for g in groups for r in g.rules):
         if isinstance(rule, RecordingRule):
             result = found.of(parser.parse(rule.expression.text))
