@@ -17,12 +17,12 @@ from iowarden.rules.faults import LOST_A_DISK, SUMS_UP, SYMPTOMS, Fault, Layer
 from iowarden.rules.notice import ENDS, Reason
 from iowarden.rules.notices.measurements import NOTHING, Measured
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.device_identity import ADAPTER
+from iowarden.rules.topology.device_identity import ADAPTER, identity
 from iowarden.rules.topology.graph import FABRIC_KEY
 from iowarden.rules.topology.topology import NO_DEPENDENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTasks
@@ -163,6 +163,34 @@ def disk(member: IncidentMember) -> str:
     own = dict(member.labels)
     device = own.get("device") or own.get("disk", "")
     return own.get("name", device) if device.startswith("dm-") else device
+
+
+def mapped_names(mail: Mail) -> dict[str, str]:
+    """Return by kernel name, which no owner knows, what a title calls a device: 'vg-a (dm-3)'.
+
+    Of the devices of alerts whose series has no label for it. The incident's own is named as when
+    it was opened: after a boot its number may be another device's.
+    """
+    topology, incident = mail.sources.topology, mail.incident
+    shown = {}
+    for device in {disk(member) for member in mail.members}:
+        own = topology.devices.get(device) if topology is not None else None
+        if not device.startswith("dm-"):
+            continue
+        if incident.key == f"device {device}" and f"({device})" in incident.object:
+            shown[device] = incident.object
+        elif own is not None and own.dm_name:
+            shown[device] = identity(topology, device).object
+    return shown
+
+
+def with_names(text: str, shown: Mapping[str, str]) -> str:
+    """Return a text that names a device by its owner's name where it first has the kernel's."""
+    for device, name in shown.items():
+        if name.removesuffix(f" ({device})") not in text:
+            plain = name.replace("\\", r"\\")
+            text = re.sub(rf"(?<![\w/-]){device}(?![\w-])", plain, text, count=1)
+    return text
 
 
 def without_numbers(summary: str) -> str:

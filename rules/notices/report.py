@@ -25,6 +25,7 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
     name_of_today, renamed = course_of_events.name_of_today(incident, sources.topology)
     title = name_of_today or titles.object_of(incident, letter.written, sources.dependents, now)
     advice = what_to_do.advice_of(letter)
+    mapped = mail.mapped_names(letter)
     return Notice(
         incident=incident.identifier,
         number=incident.mails,
@@ -32,12 +33,18 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
         reason=letter.reason,
         severity=incident.severity,
         object=title,
-        summary=titles.summary_of(letter),
+        summary=mail.with_names(
+            titles.summary_of(letter),
+            {name: shown for name, shown in mapped.items() if shown not in title},
+        ),
         # An event that was read late occurred before its incident was opened.
         opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
-        sentences=(*course_of_events.sentences_of(letter), *renamed),
+        sentences=(
+            *(mail.with_names(each, mapped) for each in course_of_events.sentences_of(letter)),
+            *renamed,
+        ),
         affected=who_is_affected.lines_of(letter),
         meaning=why.meaning_of(letter, advice),
         evidence=tuple(why.evidence_of(letter)),

@@ -103,6 +103,28 @@ def test_lines_of_several_devices_name_them() -> None:
     assert line.startswith("warning DeviceHang")
 
 
+def test_a_volume_is_called_what_its_owner_calls_it_where_an_alert_has_its_number_alone() -> None:
+    """No owner knows 'dm-0': series of all block devices have no label for its name."""
+    volume = replace(MACHINE.devices["dm-0"], dm_name="vg-data")
+    machine = topology(MACHINE.devices["sda"], MACHINE.devices["md0"], volume)
+    labels = (("alertname", "DeviceHang"), ("device", "dm-0"))
+    hang = member("DeviceHang", labels=labels, summary="dm-0 hangs, dm-01 does not")
+    on_disk = incident(hang, member("DiskSlow"))
+    mailed = report.notice(
+        DueNotice(Reason.OPENED, on_disk), report.Sources(float, 60.0, (), machine)
+    )
+    assert mailed.summary == "vg-data (dm-0) hangs, dm-01 does not"
+    assert any("ago: vg-data (dm-0) hangs, dm-01" in line for line in mailed.sentences)
+    own = incident(hang, key="device dm-0", object="vg-data (dm-0)")  # its title has the name
+    titled = report.notice(DueNotice(Reason.OPENED, own), report.Sources(float, 60.0, (), machine))
+    assert (titled.object, titled.summary) == ("vg-data (dm-0)", "dm-0 hangs, dm-01 does not")
+    renumbered = topology(replace(volume, dm_name="vg-other"))
+    later = report.notice(
+        DueNotice(Reason.OPENED, own), report.Sources(float, 60.0, (), renumbered)
+    )
+    assert not any("vg-other" in line for line in later.sentences)
+
+
 @pytest.mark.parametrize("reason", [Reason.OPENED, Reason.ESCALATED])
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
     """A warning that is not silenced is the subject, next to a more severe one that is."""
