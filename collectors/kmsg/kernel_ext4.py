@@ -56,6 +56,8 @@ ROWS: tuple[tuple[str, str], ...] = (
     ),
     (rf"EXT\d-fs \({_DEVICE}\): (?:error: )?[Rr]emounting filesystem read-only", "fs_readonly"),
     (rf"EXT\d-fs \({_DEVICE}\): re-mounted \S+ r/w", "fs_remounted_writable"),  # from 6.2 on
+    # ext4_fill_super, also from 6.2 on; before, the line does not have whether it is writable
+    (rf"EXT\d-fs \({_DEVICE}\): mounted filesystem \S+ r/w with", "fs_mounted"),
     (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
     (
         (

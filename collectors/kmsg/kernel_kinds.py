@@ -122,6 +122,7 @@ KINDS = {
     "fs_not_unmounted": "a file system was not unmounted before, and has not been checked since",
     "fs_readonly": "a file system became read-only",
     "fs_remounted_writable": "a file system is writable again",
+    "fs_mounted": "a file system was mounted",
     "fs_shutdown": "a file system was shut down after an error",
     "fs_read_corrected": "a file system read corrupt data and repaired them from another copy",
     "fs_no_space": "data that a program had written are lost: no space or quota was left",

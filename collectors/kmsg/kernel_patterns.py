@@ -315,6 +315,8 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_shutdown",
         ),
         (r"xfs_force_shutdown\((?P<device>\w+),", "fs_shutdown"),
+        # fs/xfs/xfs_log.c, xfs_log_mount_finish: after a shutdown the log is mostly replayed
+        (rf"XFS \({_DEVICE}\): Ending (?:clean mount|recovery \(logdev: )", "fs_mounted"),
         (rf"XFS \({_DEVICE}\): .*CRC error", "fs_checksum_error"),
         # libxfs/xfs_da_btree.c and others: a verifier that is not of the checksum, EFSCORRUPTED
         (rf"XFS \({_DEVICE}\): .*[Cc]orrupt", "fs_corruption"),

@@ -298,11 +298,14 @@ class _Correlation:
     ) -> None:
         row = self.table.find(event)
         severity = row.alert_severity(event)
-        if severity is None:
+        if severity is None and not row.ends:
             return
         at = self._at(event)
         event, where = self._where(event, row, at)
         if where is None:
+            return
+        if severity is None:
+            self._end_kinds(event, row, where.identity.key, at)
             return
         is_error = (row.severity_of(event) or Severity.INFO) >= Severity.WARNING
         if (is_error or severity >= Severity.WARNING) and self._has_other_path(row, where):
@@ -368,8 +371,7 @@ class _Correlation:
                 places=(*_without(before.places, event.place), event.place)[-MAX_PLACES:],
             )
         self.groups[key] = happening
-        for kind in row.ends:
-            self._end((event.source, kind, own.key), event.place, at)
+        self._end_kinds(event, row, own.key, at)
         worse = same and before is not None and happening.severity > before.severity
         news = EventUpdate(
             event,
@@ -393,6 +395,10 @@ class _Correlation:
             if same and at - group.last_seconds <= SAME_LINE_SECONDS:
                 return key
         return None
+
+    def _end_kinds(self, event: StorageEvent, row: EventRule, key: str, at: float) -> None:
+        for kind in row.ends:
+            self._end((event.source, kind, key), event.place, at)
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
         """End a burst at a place; if that was its last place, the burst has ended.

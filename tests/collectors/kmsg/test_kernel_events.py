@@ -394,6 +394,14 @@ EXAMPLES = {
         "lpfc 0000:3b:00.0: 0:1303 Link Up Event x3 received Data: x3 x0 x40 x0 x0",
         "qla2xxx [0000:3b:00.0]-500a:7: LOOP UP detected (16 Gbps).",
     ),
+    "fs_mounted": (
+        (
+            "EXT4-fs (sdb1): mounted filesystem 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w with"
+            " ordered data mode. Quota mode: none."
+        ),
+        "XFS (dm-3): Ending clean mount",
+        "XFS (sdb1): Ending recovery (logdev: internal)",
+    ),
     "fs_remounted_writable": (
         "EXT4-fs (sdb1): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
     ),
@@ -606,7 +614,6 @@ def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
         "net_ratelimit: 12 callbacks suppressed",
         "INFO: rcu_sched detected stalls on CPUs/tasks: { 1}",
         "EXT4-fs (sda1): mounted filesystem with ordered data mode",
-        "XFS (sda1): Ending clean mount",
         "md/raid1:md0: active with 2 out of 2 mirrors",
         "--- level:5 rd:3 wd:3",
         "megaraid_sas 0000:00:07.0: Online Controller Reset(OCR)\t: Enabled",

@@ -739,6 +739,18 @@ SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
             "EXT4-fs (sdb): Remounting filesystem read-only",
             "EXT4-fs (sdb): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
         ),
+        (
+            "EXT4-fs (sdb): Remounting filesystem read-only",
+            "EXT4-fs (sdb): mounted filesystem 0a r/w with ordered data mode. Quota mode: none.",
+        ),
+        (
+            "XFS (sdb): Filesystem has been shut down due to log error (0x2).",
+            "XFS (sdb): Ending recovery (logdev: internal)",
+        ),
+        (
+            "XFS (sdb): Filesystem has been shut down due to log error (0x2).",
+            "XFS (sdb): Ending clean mount",
+        ),
     ],
 )
 def test_a_line_reports_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
@@ -752,6 +764,49 @@ def test_a_line_reports_the_end_of_what_another_one_began(begins: str, ends: str
     machine.tell(replace(second, realtime_seconds=machine.now))
     (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert alert.absent_seconds == machine.now
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "is_over"),
+    [
+        (
+            "EXT4-fs (sda): Remounting filesystem read-only",
+            "EXT4-fs (sda): re-mounted 0a r/w",
+            True,
+        ),
+        (
+            "EXT4-fs (sda): Remounting filesystem read-only",
+            "EXT4-fs (sda): mounted filesystem 0a r/w with ordered data mode. Quota mode: none.",
+            True,
+        ),
+        (
+            "EXT4-fs (sda): Remounting filesystem read-only",
+            "EXT4-fs (sda): mounted filesystem 0a ro with ordered data mode. Quota mode: none.",
+            False,
+        ),
+        (
+            "XFS (sda): Filesystem has been shut down due to log error (0x2).",
+            "XFS (sda): Ending clean mount",
+            True,
+        ),
+    ],
+)
+def test_a_file_system_of_a_known_disk_is_well_again_once_it_is_mounted(
+    begins: str, ends: str, is_over: bool
+) -> None:
+    """Its fault is that of the file system, not of the disk; to read from it is no repair."""
+    known = DeviceMap(topology=topology(replace(sd("sda", "S1"), device_number="8:0")))
+    machine = FakeMachine(known=known, mounts=parse_mountinfo(SRV))
+    machine.tell(*lines(machine, begins))
+    (group,) = machine.state.groups
+    assert group.subject.startswith("file system")
+    machine.wait(60.0)
+    machine.tell(*lines(machine, ends))
+    (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
+    assert (alert.absent_seconds is not None) is is_over
+    healthy = FakeMachine(known=known, mounts=parse_mountinfo(SRV))
+    healthy.tell(*lines(healthy, "XFS (sda): Ending clean mount"))
+    assert healthy.news == ()  # each start of the host prints such a line
 
 
 TWO_PATHS = topology(
