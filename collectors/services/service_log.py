@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 _PROGRAMS = "smartd|multipathd|multipath|mdadm|zed|dmeventd|lvm|iscsid|systemd-fsck|fsck|systemd"
 _TAGGED = lazy_pattern(
-    rf"(?P<stamp>.{{0,80}}?)(?:^|[\s/])(?P<program>{_PROGRAMS})(?:\[\d{{1,10}}\])?: +(?P<text>\S.*)"
+    rf"(?P<stamp>.{{0,80}}?)(?:^|[\s/])(?P<program>{_PROGRAMS})(?P<pid>\[\d{{1,10}}\])?:"
+    r" +(?:(?P=program): +)?(?P<text>\S.*)"
 )
+"""Some print their own name again: 'iscsid[1402]: iscsid: Kernel reported ...'."""
 _BARE = lazy_pattern(
     r"[ \t]*(?P<text>(?:Device|TEST EMAIL from smartd for device): /dev/\S.*"
     r"|An? \w+ event ha[ds] been detected on md device \S+"
@@ -64,7 +66,8 @@ def service_message(line: str) -> tuple[str, str] | None:
     if ENTRY.match(line):
         return _of_entry(line)
     found = _TAGGED.match(line)
-    if found is not None:
+    # In 'kernel: device-mapper: multipath: Failing path 8:64.' it is a part of the kernel.
+    if found is not None and (found["pid"] or ": " not in f"{found['stamp']} "):
         return found["program"], found["text"].rstrip()
     if (status := _STATUS.match(line)) is not None:
         return "systemd", status["text"].rstrip()

@@ -351,3 +351,39 @@ def test_the_journal_as_json_is_read() -> None:
     assert [(each.alert, each.object) for each in explained.alerts] == [
         ("DiskPendingSectors", "sda")
     ]
+
+
+OF_KERNEL = (
+    "device-mapper: multipath: Failing path 8:64.",  # dm-mpath.c 2.6.18 to 5.15
+    "device-mapper: multipath: 253:3: Failing path 8:64.",
+    "device-mapper: multipath: adding disabled device 8:64",
+    "device-mapper: multipath: error getting device",
+    "md/multipath:md0: only one IO path left and IO error.",
+)
+
+
+@pytest.mark.parametrize("text", OF_KERNEL)
+@pytest.mark.parametrize("prefix", ["Jun 11 22:11:11 ora1 kernel: ", "[Tue Jun 11 22:11:11 2013] "])
+def test_a_part_of_the_kernel_that_is_named_as_a_service_is_none(prefix: str, text: str) -> None:
+    """Beside a line of multipathd the kernel's line is the same event as alone, and is read once."""
+    alone = read(f"{prefix}{text}\n")
+    beside = read(
+        f"{prefix}{text}\nJun 11 22:11:12 ora1 multipathd: mpathb: remaining active paths: 2\n"
+    )
+    assert [each.text for each in beside.unparsed] == [each.text for each in alone.unparsed]
+    assert {each.alert for each in alone.alerts} <= {each.alert for each in beside.alerts}
+
+
+@pytest.mark.parametrize("program", ["iscsid: ", "iscsid[1402]: ", "iscsid[1402]: iscsid: "])
+def test_a_service_that_prints_its_name_twice_says_the_same(program: str) -> None:
+    """A connection failed, and came back: with or without the name in the message itself."""
+    head = f"Apr 02 09:41:11 esx1 {program}"
+    failed = (
+        f"{head}Kernel reported iSCSI connection 1:0 error (1022 - ISCSI_ERR_NOP_TIMEDOUT: A NOP"
+        " has timed out) state (3)\n"
+    )
+    told = read(failed)
+    assert [(a.severity, a.alert) for a in told.alerts] == [("warning", "IscsiConnectionError")]
+    assert told.unparsed == ()
+    over = read(f"{failed}{head}connection1:0 is operational after recovery (1 attempts)\n")
+    assert [(a.severity, a.alert) for a in over.alerts] == [("info", "IscsiConnectionError")]
