@@ -3,8 +3,9 @@
 A mail program breaks a line before the first word that does not fit. So a line and the first word
 of the next are together longer than the widest line of the text; and that next line is not
 indented. A terminal cuts a line at its width, within a word. Limits: `MAX_BYTES`; only lines whose
-beginning is known as one that goes on are joined: of a log, of smartd's mails, rows of ssacli,
-tw_cli and zpool. The lines keep their numbers: where one was taken away, an empty one is left.
+beginning is known as one that goes on are joined: of a log, of smartd's mails, rows and
+sentences of smartctl, mdstat, zpool, storcli, ssacli and tw_cli. A row without its last columns is
+joined at any width. The lines keep their numbers: where one was taken away, an empty one is left.
 """
 
 from __future__ import annotations
@@ -204,40 +205,59 @@ MAX_WIDTH = 80
 MAX_RESTS = 8
 """Maximum of lines that one was broken into, less the first."""
 _MIN_LENGTH = 40
-_BEGIN = lazy_pattern(
+_TIME = (
     r"(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
-    r"|\[ {0,5}\d{1,10}\.\d{1,6}\] )|Device: /dev/|[ \t]+(?:physicaldrive|logicaldrive) "
+    r"|\[ {0,5}\d{1,10}\.\d{1,6}\] )"
+)
+_ATTRIBUTE = r"[ \t]*\d{1,3} [A-Za-z][\w/-]{2,40}[ \t]+(?:0x[0-9a-f]{4}|[A-Z-]{6,7})[ \t]"
+_TEST = r"# ?\d{1,2}[ \t]"
+_ROW = rf"{_ATTRIBUTE}|{_TEST}"
+_LABELS = (
+    "pool|state|status|action|see|scan|scrub|remove|expand|checkpoint|dedup|comment|config|errors"
+)
+"""Of zpool status."""
+_BEGIN = lazy_pattern(
+    rf"{_TIME}|Device: /dev/|[ \t]+(?:physicaldrive|logicaldrive) "
     r"|[ \t]*(?:\d{0,5}:\d{1,4} +\d{1,5} +\w{2,8} |\d{1,3}/\d{1,4} +RAID\d|EID:Slo?t |DG/VD )"
-    r"|Unit +UnitType +Status |[ \t]+\S{1,99} +(?:FAULTED|UNAVAIL|REMOVED|DEGRADED|ONLINE) ",
+    r"|Unit +UnitType +Status |[ \t]+\S{1,99} +(?:FAULTED|UNAVAIL|REMOVED|DEGRADED|ONLINE) "
+    r"|smartctl (?:version )?\d|ID#[ \t]+ATTRIBUTE_NAME[ \t]|Num[ \t]+Test_Description[ \t]"
+    rf"|{_ROW}|(?:ATA|Device) Error Count:|Error \d{{1,10}}(?: \[\d{{1,5}}\])? occurred at "
+    r"|[ \t]+(?:[0-9a-f]{2}|--) (?:[0-9a-f]{2}|--) |0x[0-9a-f]{2}[ \t]+0x[0-9a-f]{3}[ \t]"
+    r"|(?:read|write|verify):[ \t]|\d{1,3} of \d{1,3} failed self-tests"
+    r"|Personalities :|md\S{1,30} : |\t\S| {6,}(?:\d{1,20} blocks |\[[=>.]{5}|bitmap: )"
+    rf"|[ \t]*(?:{_LABELS}): ",
     re.ASCII,
 )
+_TIMED = lazy_pattern(_TIME, re.ASCII)
+_ROWS = lazy_pattern(_ROW, re.ASCII)
+"""Rows whose last column shows whether they are whole, however wide the text is."""
 _NEXT = lazy_pattern(
     r"[^\n]{0,80}[#$%>\u276f➜](?: |$)|`{3,}|~{3,}|-{5,}|={3,}|Personalities|unused devices"
-    r"|md\S{1,30} : "
+    rf"|md\S{{1,30}} : |Copyright |SMART |(?:{_LABELS}):"
 )
 """A line that begins something else: a prompt, a rule, an array."""
 
 
-_BROKEN_ROW = lazy_pattern(
-    r"^([ \t]*(?:ID#[ \t]+ATTRIBUTE_NAME[ \t][^\n]{1,60}"
-    r"|\d{1,3} [A-Za-z][\w/-]{2,40}[ \t]+0x[0-9a-f]{4}"
-    r"(?:[ \t]+(?:\d{3}|---)){2,3}[ \t]+(?:Pre-fail|Old_age)(?:[ \t]+(?:Always|Offline))?))[ \t]*\n"
-    r"[ \t]*((?:(?:Always|Offline|UPDATED)[ \t]+)?(?:-|FAILING_NOW|In_the_past|WHEN_FAILED)"
-    r"[ \t]+\S[^\n]*)$",
-    re.MULTILINE,
+_PARTIAL = lazy_pattern(
+    r"ID#(?!.*RAW_VALUE)|Num[ \t]+Test_Description(?!.*(?:LBA_of_first_error|\[SK ASC ASQ\]))"
+    rf"|{_ATTRIBUTE}"
+    r"(?:(?!.*[ \t](?:-|FAILING_NOW|In_the_past|NOW|Past)[ \t]+[^\s(])|.*\([^)]*$)"
+    rf"|{_TEST}(?!.*%[ \t]+\d{{1,10}}[ \t]+[-\d]|.*\][ \t]*$)"
+    r"|[ \t]+\S{1,99} +(?:FAULTED|UNAVAIL|REMOVED|DEGRADED|ONLINE)"
+    r"(?: +\d[\d.KMGT]{0,8}){0,2}[ \t]*$"
+    r"|[ \t]*(?:\d{0,5}:\d{1,4} +\d{1,5} +\w{2,8} |EID:Slo?t )"
+    r"(?!.* [UD] +\S+[ \t]*$|.*Type[ \t]*$)",
+    re.ASCII,
 )
-"""smartctl's table, broken before its last columns, which alone are no rows."""
+"""A row or head of a table without its last columns: of attributes, self-tests, devices, disks."""
 
 
 def rejoined(text: str) -> str:
     """Return a text with its broken lines joined; each other line as it is."""
-    text = _BROKEN_ROW.sub(r"\1 \2\n", text)
     lines = text.split("\n")
     # A rule has no blank to be broken at: it may be wider than the rows.
     width = max((len(line) for line in lines if line.strip("-")), default=0)
-    if max(map(len, lines)) > MAX_WIDTH:
-        return text
-    if _is_cut(lines, width):
+    if width <= MAX_WIDTH and _is_cut(lines, width):
         return "\n".join(_uncut(lines, width))
     at = 0
     while at + 1 < len(lines):
@@ -247,7 +267,10 @@ def rejoined(text: str) -> str:
             continue
         last = lines[begin]
         end = min(at + MAX_RESTS, len(lines))
-        while at < end and _goes_on(last, lines[at], width):
+        while at < end and _is_rest(lines[at]):
+            is_long = not _ROWS.match(lines[begin]) and _is_too_long(last, lines[at], width)
+            if not is_long and not _PARTIAL.match(lines[begin]):
+                break
             last = lines[at]
             lines[begin] += f" {last}"
             lines[at] = ""
@@ -262,7 +285,7 @@ def _is_cut(lines: Sequence[str], width: int) -> bool:
         for line, below in itertools.pairwise(lines)
         if line.strip() and below.strip() and not _BEGIN.match(below) and not _NEXT.match(below)
     ]
-    return len(cut) >= _MIN_CUT and set(cut) == {width} and _BEGIN.match(lines[0]) is not None
+    return len(cut) >= _MIN_CUT and set(cut) == {width} and _TIMED.match(lines[0]) is not None
 
 
 def _uncut(lines: Sequence[str], width: int) -> list[str]:
@@ -282,12 +305,14 @@ _MIN_CUT = 2
 """Lines that end at the width: a single one may be so long."""
 
 
-def _goes_on(line: str, below: str, width: int) -> bool:
-    """Whether the line below is the rest of a line that was too long for the text's width."""
-    if len(line) < _MIN_LENGTH or not below or below[0].isspace():
-        return False
-    if len(line) + 1 + len(below.split(maxsplit=1)[0]) <= width:
-        return False
-    if _BEGIN.match(below) or _NEXT.match(below):
+def _is_too_long(line: str, below: str, width: int) -> bool:
+    """Whether a line and the first word of the next are too long for a broken text's width."""
+    whole = len(line) + 1 + len(below.split(maxsplit=1)[0])
+    return len(line) >= _MIN_LENGTH and width < whole and width <= MAX_WIDTH
+
+
+def _is_rest(below: str) -> bool:
+    """Whether a line may be the rest of the one above it: it begins nothing else."""
+    if not below or below[0].isspace() or _BEGIN.match(below) or _NEXT.match(below):
         return False
     return not any(sign.match(below) for tool, sign in SIGNS.items() if tool is not Tool.DUMPE2FS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from support.explained import read
@@ -272,3 +273,98 @@ def test_rows_of_smartctl_that_a_mail_broke_before_their_last_columns_are_whole(
     told = read(prose + "\n".join(lines) + "\n\nThanks!\n" * bool(prose))
     assert told.unparsed == ()
     assert [each.alert for each in told.alerts] == ["DiskErrorsInBaseline"] * bool(count)
+
+
+SMART = """\
+smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-18-amd64] (local build of a distribution)
+Copyright (C) 2002-22, Bruce Allen, Christian Franke, www.smartmontools.org
+
+=== START OF INFORMATION SECTION ===
+Device Model:     ACME SLOW-HDD
+Serial Number:    S0003
+
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: PASSED
+
+SMART Attributes Data Structure revision number: 16
+Vendor Specific SMART Attributes with Thresholds:
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  1 Raw_Read_Error_Rate     0x000f   083   064   044    Pre-fail  Always       -       194782216
+  5 Reallocated_Sector_Ct   0x0033   100   100   010    Pre-fail  Always       -       {bad}
+  9 Power_On_Hours          0x0032   083   083   000    Old_age   Always       -       15110
+194 Temperature_Celsius     0x0022   031   047   000    Old_age   Always       -       31 (0 20 0)
+197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Offline      -       {bad}
+
+SMART Error Log Version: 1
+{errors}
+SMART Self-test log structure revision number 1
+Num  Test_Description    Status                  Remaining  LifeTime(hours)  LBA_of_first_error
+{test}
+# 2  Short offline       Completed without error       00%     15087         -
+"""
+ERRORS = """\
+ATA Error Count: 14 (device log contains only the most recent five errors)
+
+Error 14 occurred at disk power-on lifetime: 15109 hours (629 days + 13 hours)
+  When the command that caused the error occurred, the device was active or idle.
+
+  40 51 08 88 3c 1f 0a  Error: UNC 8 sectors at LBA = 0x0a1f3c88 = 169819272
+"""
+READ_FAILURE = (
+    "# 1  Extended offline    Completed: read failure       90%     15100         3907021112"
+)
+PASSED_TEST = "# 1  Extended offline    Completed without error       00%     15100         -"
+BRIEF = """\
+SMART overall-health self-assessment test result: PASSED
+ID# ATTRIBUTE_NAME          FLAGS    VALUE WORST THRESH FAIL RAW_VALUE
+  5 Reallocated_Sector_Ct   PO--CK   100   100   010    -    0
+194 Temperature_Celsius     -O---K   100   100   000    -    36 (Min/Max 19/47)
+197 Current_Pending_Sector  -O--CK   100   100   000    -    {}
+"""
+SYNC = """\
+Personalities : [raid1] [linear] [multipath] [raid0] [raid6] [raid5] [raid4] [raid10]
+md127 : active raid6 sdf1[5] {} sdd1[3] sdc1[2] sdb1[1] sda1[0] sdg1[7](S) sdh1[8](S)
+      15627540480 blocks super 1.2 level 6, 512k chunk, algorithm 2 [6/{}] [{}]
+      [======>..............]  {} = 34.2% (1336154112/3906885120) finish=212.4min speed=201684K/sec
+
+unused devices: <none>
+"""
+PRINTED = {
+    "smart-well": SMART.format(bad=0, errors="No Errors Logged\n", test=PASSED_TEST),
+    "smart-counts": SMART.format(bad=24, errors="No Errors Logged\n", test=PASSED_TEST),
+    "smart-errors": SMART.format(bad=0, errors=ERRORS, test=PASSED_TEST),
+    "smart-test-failed": SMART.format(bad=0, errors="No Errors Logged\n", test=READ_FAILURE),
+    "test-log-alone": SMART[SMART.index("SMART Self") :].format(test=READ_FAILURE),
+    "brief-well": BRIEF.format(0),
+    "brief-pending": BRIEF.format("8 (Average 8)"),
+    "md-checked": SYNC.format("sde1[6]", 6, "UUUUUU", "check"),
+    "md-rebuilt": SYNC.format("sde1[9]", 5, "UUUU_U", "recovery"),
+    "storcli": STORCLI,
+    **{
+        each.stem: each.read_text()
+        for each in (Path(__file__).parents[2] / "fixtures/zpool_status/2.3.9").glob("*.txt")
+    },
+}
+
+
+@pytest.mark.parametrize("mark", ["", "> ", "> > "])
+@pytest.mark.parametrize("width", [72, 76, 80])
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_table_that_a_mail_broke_has_the_alerts_of_the_whole_one(
+    name: str, width: int, mark: str
+) -> None:
+    """The healthy ones have none, and of the others none is lost: at any width, quoted or not."""
+    whole = read(PRINTED[name])
+    sent = "".join(f"{mark}{line}\n" for line in broken(PRINTED[name], width).splitlines())
+    told = read(sent)
+    assert {(a.severity, a.alert, a.object) for a in told.alerts} == {
+        (a.severity, a.alert, a.object) for a in whole.alerts
+    }
+    assert (told.status, len(told.unparsed)) == (whole.status, len(whole.unparsed))
+
+
+@pytest.mark.parametrize("row", [BRIEF.splitlines()[-1], PASSED_TEST])
+def test_a_remark_below_a_whole_row_is_no_part_of_it(row: str) -> None:
+    """Somebody writes below the widest line of an unbroken text: its last column stays as it is."""
+    text = f"{row.format(8)}\nNote this one!\n"
+    assert rejoined(text) == text
