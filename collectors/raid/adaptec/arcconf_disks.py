@@ -100,7 +100,8 @@ def disks_of(blocks: list[Block], read_errors: list[str]) -> _Disks:
             )
         if record.get("state") or "device is a hard drive" in record.title:
             place = location(record.get("reported location"))
-            key = reported(record), record.get("serial number"), place
+            # Excerpts, and old cards, name it only by its number in the list.
+            key = reported(record), record.get("serial number"), place or _numbered(record)
             well = key in listed and _disk(listed[key]).state.health is ComponentHealth.OK
             if key not in listed or well:
                 listed[key] = record
@@ -110,12 +111,6 @@ def disks_of(blocks: list[Block], read_errors: list[str]) -> _Disks:
     caches: dict[str, bool | None] = {}
     for key, record in listed.items():
         slot, at = key[2], CHANNEL.match(key[0])
-        if at is None and not slot:
-            told = f"{record.title} {record.pairs}"
-            read_errors.append(
-                output.reason("arcconf GETCONFIG", "'Reported Channel,Device'", told)
-            )
-            continue
         if at is not None:
             channel = int(at[1]), int(at[2])
             if not slot or often[slot] > 1:  # two connectors may have enclosures of the same number
@@ -131,6 +126,12 @@ def disks_of(blocks: list[Block], read_errors: list[str]) -> _Disks:
 def reported(record: Block) -> str:
     """Parse '0,1(1:0)': channel and device, in parentheses target and logical unit."""
     return record.get("reported channel,device(t:l)", "reported channel,device")
+
+
+def _numbered(record: Block) -> str:
+    """Return 'device #2' of a device whose place is not in the text; '': its place is."""
+    number = DEVICE.match(record.section)
+    return "" if number is None or reported(record) else f"device #{int(number[1])}"
 
 
 def devices_of(blocks: list[Block]) -> list[Block]:

@@ -739,3 +739,15 @@ def test_a_controller_that_is_there_and_not_listed_is_a_problem() -> None:
     assert "expected one at host2, got none listed" in problem.reason
     with pytest.raises(AbsentError):
         polled(ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)
+
+
+@pytest.mark.parametrize("state", ["Online", "Failed"])
+def test_a_disk_whose_place_is_not_in_the_text_has_its_number_in_the_list(state: str) -> None:
+    """Excerpts leave out its channel: two disks of one kind remain two, and are told apart."""
+    place = re.compile(r"^ *Reported (?:Channel|Location).*\n", re.MULTILINE)
+    serial = re.compile(r"^ *Serial number.*\n", re.MULTILINE)
+    text = serial.sub("", place.sub("", PHYSICAL + disk(0) + disk(1, state) + DONE))
+    found = parsed(text)
+    assert found.read_errors == ()
+    assert [each.slot for each in found.disks] == ["device #0", "device #1"]
+    assert (found.disks[1].state.health is ComponentHealth.FAILED) is (state == "Failed")
