@@ -86,9 +86,7 @@ def _faults(status: TargetStatus) -> Iterator[_Fault]:
         warning, critical = _FULL.get(status.target, _FULL_BY_DEFAULT)
         if usage.ratio > warning and status.target != "snapshot-merge":
             severity = "critical" if usage.ratio > critical else "warning"
-            full = f"{usage.area} is {percentage(usage.ratio)} full"
-            text = f"{full}; I/O fails or waits when it is full"
-            yield severity, text
+            yield severity, _full(usage.area, usage.ratio, is_snapshot=status.target == "snapshot")
     if status.legs:
         yield from _of_legs(status)
     if status.mismatches:
@@ -97,6 +95,12 @@ def _faults(status: TargetStatus) -> Iterator[_Fault]:
         yield from _of_paths(status)
     if status.target == "error":
         yield "critical", "every request to it fails"
+
+
+def _full(area: str, ratio: float, *, is_snapshot: bool) -> str:
+    """Return the text of a fault: a full snapshot is dropped, and writes to its origin go on."""
+    harm = "the snapshot is lost" if is_snapshot else "I/O fails or waits"
+    return f"{area} is {percentage(ratio)} full; {harm} when it is full"
 
 
 def _of_legs(status: TargetStatus) -> Iterator[_Fault]:
@@ -323,7 +327,7 @@ def _of_volume(row: _LvmRow, legs: Mapping[str, Sequence[str]]) -> Iterator[_Fau
         yield "critical", "a device of it is missing: part of its data is not available"
     elif health in _HEALTHS and not (health == "m" and kind not in _REDUNDANT):
         yield _HEALTHS[health]
-    if kind not in "tds":
+    if kind not in "tds" or state in "IS":  # how full a lost snapshot was no longer matters
         return
     rest = row.words[row.at + 1 :]
     used = [float(word.replace(",", ".")) / 100 for word in rest if _PERCENT.fullmatch(word)]
@@ -331,7 +335,4 @@ def _of_volume(row: _LvmRow, legs: Mapping[str, Sequence[str]]) -> Iterator[_Fau
     for area, ratio in zip(("data", "metadata"), used, strict=False):
         if ratio > warning:
             severity = "critical" if ratio > critical else "warning"
-            yield (
-                severity,
-                f"{area} is {percentage(ratio)} full; I/O fails or waits when it is full",
-            )
+            yield severity, _full(area, ratio, is_snapshot=kind == "s")

@@ -369,7 +369,8 @@ def _of_errors(errors: Sequence[AtaError], drive: Drive) -> Iterator[Finding]:
         sectors = dict.fromkeys(str(each.sector) for each in medium if each.sector is not None)
         place = f" (LBA {', '.join([*sectors][:MAX_SECTORS])})" if sectors else ""
         text = f"{name}: sectors could not be read{place}, {_when(newest, ages[newest])}"
-        severity = "notice" if ages[newest] is None else "warning"
+        many = (drive.errors_logged_total or 0) >= _MANY_ERRORS and len(medium) == len(errors)
+        severity = "notice" if ages[newest] is None and not many else "warning"
         yield Finding(severity, "DiskErrorLog", name, text, _MEDIUM_ADVICE)
     link = [each for each in recent if each.is_of_link and ages[each] is not None]
     if link:
@@ -386,6 +387,9 @@ def _when(error: AtaError, age_hours: int | None) -> str:
 
 RECENT_HOURS = 168
 """Power-on hours within which an entry of the error log is about now: a week."""
+_MANY_ERRORS = 5
+"""Errors from which the summary log is full: of unreadable sectors only, at any time, as many are
+no single accident. Source: ATA/ATAPI Command Set, SMART summary error log: five entries."""
 MAX_SECTORS = 5
 _MEDIUM_ADVICE = (
     "Make sure that its data also exists elsewhere. A long self-test reads all sectors: smartctl -t"

@@ -56,7 +56,7 @@ from iowarden.rules.signals.smart.smart import HOT_SECONDS
 from iowarden.rules.signals.smart.smart_health import is_minor_or_test
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md.mdstat import MdArray
@@ -279,13 +279,14 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     levels += [each.severity for each in _counted(alerts)]
     levels += [Severity[each.severity.upper()] for each in parsed.findings]
     findings_of_text = sorted(parsed.findings, key=lambda each: -Severity[each.severity.upper()])
+    listed = (*map(_finding, findings_of_text), *told)
     return Explanation(
         kind=parsed.kind.value,
         outputs=parsed.outputs,
-        objects=tuple(_objects(parsed)),
+        objects=tuple(_with_alerts(_objects(parsed), listed)),
         events=events,
         events_left_out=len(parsed.events) - len(events),
-        alerts=(*map(_finding, findings_of_text), *told),
+        alerts=listed,
         unparsed=parsed.unparsed,
         worst=max(levels, default=None),
         lines_read=parsed.lines,
@@ -511,6 +512,21 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
             model=known.model if known else "",
             reason=refused.reason,
         )
+
+
+def _with_alerts(objects: Iterable[Object], alerts: Iterable[ExplainedAlert]) -> Iterator[Object]:
+    """Yield the objects; one that calls itself well, and has a warning, needs attention."""
+    warned = {
+        alert.object
+        for alert in alerts
+        if alert.state == "firing" and Severity[alert.severity.upper()] >= Severity.WARNING
+    }
+    for each in objects:
+        is_warned = not warned.isdisjoint((each.name, f"{each.type} {each.name}"))
+        if is_warned and each.state in {ComponentHealth.OK, _UNKNOWN}:
+            yield dataclasses.replace(each, state=ComponentHealth.ATTENTION.value)
+        else:
+            yield each
 
 
 def _object(

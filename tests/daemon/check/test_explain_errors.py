@@ -60,6 +60,19 @@ def test_an_entry_of_the_error_log_counts_while_it_is_recent(
         assert "169573424" in explained.alerts[0].text
 
 
+@pytest.mark.parametrize(
+    ("error", "count", "severity"),
+    [(UNREADABLE, 4, "notice"), (UNREADABLE, 5, "warning"), (UNREADABLE, 14, "warning")],
+)
+def test_a_log_full_of_unreadable_sectors_is_a_warning_at_any_age(
+    error: str, count: int, severity: str
+) -> None:
+    """'smartctl -l error': the summary log keeps five entries, and what is shown is all UNC."""
+    text = error_log(error, 12003, None)
+    told = read(text.replace("ATA Error Count: 2 ", f"ATA Error Count: {count} "))
+    assert [(a.severity, a.alert) for a in told.alerts] == [(severity, "DiskErrorLog")]
+
+
 def test_errors_of_the_link_are_not_old_while_the_log_has_new_ones() -> None:
     """1407 of them, the last in this hour; the same count with an entry of years ago is old."""
     error = "ICRC, ABRT at LBA = 0x00000000 = 0"

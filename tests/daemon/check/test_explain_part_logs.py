@@ -253,3 +253,14 @@ def test_rows_that_are_quoted_above_the_whole_report_are_read() -> None:
     rows = attribute(197, "Current_Pending_Sector", 100, "8")
     told = read(f"Look at this:\n\n{rows}\n# smartctl -H /dev/sdq\n{HEAD}{PASSED}")
     assert [each.alert for each in told.alerts] == ["DiskPendingSectors"]
+
+
+@pytest.mark.parametrize(("used", "state"), [(50, "ok"), (91, "attention"), (107, "attention")])
+def test_a_drive_that_calls_itself_well_and_has_a_warning_needs_attention(
+    used: int, state: str
+) -> None:
+    """PASSED is its own word beside; the table shows the worst of what is known of it."""
+    (drive,) = read(
+        WORN.replace("FAILED!", "PASSED").format(warning="00", spare=100, used=used)
+    ).objects
+    assert (drive.state, drive.vendor_state) == (state, "PASSED")

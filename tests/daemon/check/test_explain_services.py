@@ -365,7 +365,7 @@ OF_KERNEL = (
 @pytest.mark.parametrize("text", OF_KERNEL)
 @pytest.mark.parametrize("prefix", ["Jun 11 22:11:11 ora1 kernel: ", "[Tue Jun 11 22:11:11 2013] "])
 def test_a_part_of_the_kernel_that_is_named_as_a_service_is_none(prefix: str, text: str) -> None:
-    """Beside a line of multipathd the kernel's line is the same event as alone, and is read once."""
+    """Beside a line of multipathd the kernel's line is the same event as alone."""
     alone = read(f"{prefix}{text}\n")
     beside = read(
         f"{prefix}{text}\nJun 11 22:11:12 ora1 multipathd: mpathb: remaining active paths: 2\n"

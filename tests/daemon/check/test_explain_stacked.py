@@ -469,3 +469,31 @@ def test_no_redundancy_left_is_critical_as_of_an_md_array(status: str, severity:
     """One law for the same fact, whichever program reports it."""
     explained = read(f"vg-lv0: 0 16384 {status}\n", "dmsetup")
     assert [each.severity for each in explained.alerts] == [severity]
+
+
+SNAPSHOTS = """\
+  LV    VG  Attr       LSize  Pool Origin Data%
+  home  vg0 owi-aos--- 10.00g
+  snap  vg0 {} 10.00g      home   {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "used", "told"),
+    [
+        ("swi-a-s---", "10.00", []),
+        ("swi-a-s---", "85.00", ["warning"]),
+        ("swi-a-s---", "97.00", ["critical"]),
+        ("swi-I-s---", "100.00", ["warning"]),
+        ("swi-S-s---", "100.00", ["warning"]),
+    ],
+)
+def test_a_full_snapshot_is_lost_and_no_request_fails(
+    attributes: str, used: str, told: list[str]
+) -> None:
+    """Writes to its origin go on; one that is lost already has nothing more to lose."""
+    alerts = read(SNAPSHOTS.format(attributes, used)).alerts
+    assert [each.severity for each in alerts] == told
+    assert all("the snapshot is lost" in each.text for each in alerts)
+    for each in read("s: 0 100 snapshot 2000/2048 16\n").alerts:
+        assert "the snapshot is lost when it is full" in each.text
