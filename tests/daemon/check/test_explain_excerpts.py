@@ -23,7 +23,7 @@ LVS = "  LV   VG   Attr       LSize   Pool Origin Data%  Meta%  Move Log Cpy%Syn
         ("pool vg1 twi-aotz--  9.00g  85,00  9,90", "warning"),
         ("pool vg1 twi-aotz--  9.00g  10.00  95.00", "critical"),
         ("thin vg1 Vwi-aotz--  9.00g pool  99.92", ""),
-        ("snap vg1 swi-I-s---  9.00g root  100.00", "critical"),
+        ("snap vg1 swi-I-s---  9.00g root  100.00", "warning"),
         ("snap vg1 swi-a-s---  9.00g root  12.00", ""),
         ("[d_rimage_0] vg1 iwi-aor---  9.00g", ""),
     ],
