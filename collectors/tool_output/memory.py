@@ -3,15 +3,16 @@
 Source: kernel, mm/page-writeback.c, global_dirtyable_memory, domain_dirty_limits; admin-guide
 sysctl/vm.rst; vmstat(8). The limits are ratios of free memory plus the page cache of files; writers
 are slowed from the middle between both limits on, and blocked at the higher one.
-Limits: a text has no sysctl. Defaults of dirty_background_ratio and dirty_ratio are assumed: 10 and
-20 (from 2.6.30 on; before that 10 and 40).
+Limits: of 'sysctl vm.dirty_ratio' and 'uname -r' what stands above the rows is used. Else defaults
+of dirty_background_ratio and dirty_ratio are assumed: 10 and 20 (from 2.6.30 on; before 10 and 40).
+Kernels before 2.6.22 take the ratios of all memory, and at most half of what is not mapped.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
@@ -21,10 +22,25 @@ from iowarden.collectors.quantity import percentage, size
 from iowarden.collectors.raid.controller import ComponentHealth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _BACKGROUND_RATIO = 0.10
 _RATIO = 0.20
+_OLD_RATIO = 0.40
+_FLOOR = 0.05
+_DIRTYABLE_KERNEL = (2, 6, 22)
+"""The first kernel whose ratios refer to dirtyable memory."""
+_SETTING = lazy_pattern(
+    r"^(?:vm\.|\S{0,40}/proc/sys/vm/)?(dirty_(?:background_)?(?:ratio|bytes))[ \t]*[:=]?[ \t]*"
+    r"(\d{1,18})[ \t]*$",
+    re.MULTILINE | re.ASCII,
+)
+_SETTING_FILE = lazy_pattern(r"vm[/.](dirty_(?:background_)?(?:ratio|bytes))\b", re.ASCII)
+_NUMBER = lazy_pattern(r"^(\d{1,18})[ \t]*$", re.MULTILINE | re.ASCII)
+_RELEASE = lazy_pattern(
+    r"^(?:Linux \S{1,64} )?(?P<release>[2-9]\.\d{1,3}(?:\.\d{1,3})?)(?![.\d])",
+    re.MULTILINE | re.ASCII,
+)
 _NEAR = 0.95
 _PAGE_BYTES = 4096
 _PAIR = lazy_pattern(r"^(nr_\w{1,40}) (\d{1,20})$", re.MULTILINE | re.ASCII)
@@ -43,8 +59,31 @@ _ADVICE = (
 )
 
 
-def parse_memory(text: str) -> Parsed:
-    """Parse '/proc/meminfo'."""
+class _Settings(NamedTuple):
+    """What a text shows of the limits: their sysctls by name, and the kernel; () without one."""
+
+    values: Mapping[str, int]
+    kernel: tuple[int, ...]
+
+    def ratio(self, name: str, default: float) -> float:
+        """Return a ratio of 1; 0 and nothing are its default."""
+        return self.values.get(name, 0) / 100 or default
+
+
+def _settings(text: str, commands: Iterable[str]) -> _Settings:
+    """Return the settings in the lines above the rows: with their names, or as 'cat' shows them."""
+    values = {name: int(value) for name, value in _SETTING.findall(text)}
+    files = _SETTING_FILE.findall("\n".join((text, *commands)))
+    numbers = [int(number) for number in _NUMBER.findall(text)]
+    if not values and len(files) == len(numbers):
+        values |= dict(zip(files, numbers, strict=True))
+    release = _RELEASE.search(text)
+    kernel = () if release is None else tuple(map(int, release["release"].split(".")))
+    return _Settings(values, kernel)
+
+
+def parse_memory(text: str, commands: Mapping[int, str] | None = None) -> Parsed:
+    """Parse '/proc/meminfo', with the commands of the text by line."""
     # Web forms and mails strip or add blanks; the file has one number in each line.
     lines = "".join(f"{' '.join(line.split())}\n" for line in text.rstrip().split("\n"))
     *_, last = lines.splitlines()
@@ -56,15 +95,34 @@ def parse_memory(text: str) -> Parsed:
         info = parse_meminfo(lines)
     except ParseError as error:
         return Parsed(Tool.MEMINFO, unparsed=(*unread, UnparsedLine(str(error))))
-    base = _dirtyable_bytes(info)
-    background, limit = base * _BACKGROUND_RATIO, base * _RATIO
+    settings = _settings(text, (commands or {}).values())
+    is_old = () < settings.kernel < _DIRTYABLE_KERNEL
+    base = info.total_bytes if is_old else _dirtyable_bytes(info)
+    background = settings.ratio("dirty_background_ratio", _BACKGROUND_RATIO)
+    ratio = settings.ratio("dirty_ratio", _OLD_RATIO if is_old else _RATIO)
+    is_default = not settings.values.keys() & {"dirty_background_ratio", "dirty_ratio"}
+    memory = "free memory and cache"
+    if is_old:
+        mapped = (info.mapped_bytes or 0) + (info.anon_bytes or 0)
+        unmapped = 100 - 100 * mapped // info.total_bytes
+        ratio = max(_FLOOR, min(ratio, unmapped // 2 / 100))
+        memory = f"memory, as Linux {'.'.join(map(str, settings.kernel))} counts it"
+    shown = f"{100 * background:.0f} and {100 * ratio:.0f} % of {size(base)} {memory}"
+    limits = (
+        settings.values.get("dirty_background_bytes") or base * background,
+        settings.values.get("dirty_bytes") or base * ratio,
+    )
+    if settings.values.get("dirty_bytes"):
+        told_limits = "by vm.dirty_bytes in the text"
+    else:
+        told_limits = f"with the {'default ' * is_default}ratios of {shown}"
     unwritten = info.dirty_bytes + info.writeback_bytes + (info.unstable_bytes or 0)
     told = _compared(
         Tool.MEMINFO,
         "/proc/meminfo",
         unwritten,
-        (background, limit),
-        f"with the default ratios of 10 and 20 % of {size(base)} free memory and cache",
+        limits,
+        told_limits,
     )
     return replace(told, unparsed=unread)
 

@@ -111,6 +111,8 @@ def _parsed_as(text: str, kind: Tool, typed: Mapping[int, str], *, log: bool) ->
             text = json_forms.as_text(text, kind)
         except ParseError as error:
             return Parsed(kind, unparsed=(UnparsedLine(str(error)),))
+    if kind is Tool.MEMINFO:
+        return parse_memory(text, typed)
     if kind in _OTHERS:
         return _with_reason(_without_empty_verdict(_OTHERS[kind](text)), text)
     if kind is Tool.CLI64:

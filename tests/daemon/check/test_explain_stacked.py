@@ -497,3 +497,59 @@ def test_a_full_snapshot_is_lost_and_no_request_fails(
     assert all("the snapshot is lost" in each.text for each in alerts)
     for each in read("s: 0 100 snapshot 2000/2048 16\n").alerts:
         assert "the snapshot is lost when it is full" in each.text
+
+
+OLD_MEMINFO = """\
+MemTotal:      8174540 kB
+MemFree:         51228 kB
+Buffers:          9420 kB
+Cached:        7339204 kB
+Active:        1002204 kB
+Inactive:      6621230 kB
+Dirty:            {dirty} kB
+Writeback:     3229312 kB
+AnonPages:      {anonymous} kB
+Mapped:         124410 kB
+"""
+OLD = "2.6.18-92.1.10.el5\n"
+FILES = "# cat /proc/sys/vm/dirty_ratio /proc/sys/vm/dirty_background_ratio; cat /proc/meminfo\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "anonymous", "told"),
+    [
+        (
+            f"{FILES}{OLD}40\n10\n",
+            272388,
+            ("notice", "99 %", "the ratios of 10 and 40 % of 7.8 GiB"),
+        ),
+        (f"{OLD}vm.dirty_ratio = 40\n", 272388, ("notice", "99 %", "as Linux 2.6.18 counts it")),
+        (f"Linux db1 {OLD}", 272388, ("notice", "99 %", "the default ratios of 10 and 40 %")),
+        (f"{OLD}vm.dirty_ratio = 10\n", 272388, ("warning", "396 %", "of 10 and 10 %")),
+        # Half of what no program has mapped is less than 40 %.
+        (f"{OLD}vm.dirty_ratio = 40\n", 4272388, ("warning", "172 %", "of 10 and 23 %")),
+        ("", 272388, ("warning", "219 %", "the default ratios of 10 and 20 % of 7.1 GiB free")),
+        (
+            "/proc/sys/vm/dirty_ratio:40\n",
+            272388,
+            ("warning", "109 %", "the ratios of 10 and 40 %"),
+        ),
+        (
+            "vm.dirty_bytes = 2147483648\n",
+            272388,
+            ("warning", "154 %", "vm.dirty_bytes in the text"),
+        ),
+        ("vm.dirty_ratio = 60\nvm.dirty_bytes = 0\n", 272388, None),
+    ],
+)
+def test_the_limits_are_those_that_the_text_shows(
+    above: str, anonymous: int, told: tuple[str, str, str] | None
+) -> None:
+    """A server of 2008 was at 99 % of its limit; what no line shows is called a default."""
+    alerts = read(above + OLD_MEMINFO.format(dirty=8120, anonymous=anonymous)).alerts
+    assert len(alerts) == (told is not None)
+    if told is not None:
+        severity, share, limits = told
+        assert alerts[0].severity == severity
+        assert f" {share} of the limit" in alerts[0].text
+        assert limits in alerts[0].text
