@@ -82,6 +82,8 @@ class DeviceProgress:
     """The two longest wake-ups observed; 0: none."""
     writer_only: bool = False
     """Whether no program waits for it but those that fill it."""
+    discarder_only: bool = False
+    """Whether no task waits for it but those that discard."""
     from_before: bool = False
     """Whether all that is in flight was so at the first sample: its counter may have leaked."""
 
@@ -93,6 +95,7 @@ class _Made(NamedTuple):
     asleep: bool
     wakes: tuple[float, float]
     writer_only: bool
+    discarder_only: bool
     is_resumed: bool
     samples: list[Sample]
 
@@ -261,11 +264,23 @@ def _discarding(
     discarding = {*tasks.discards}
     discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
     found = {
-        name: replace(devices[name], discarding=True, discarder_at_seconds=tasks.polled_seconds)
+        name: replace(
+            devices[name],
+            discarding=True,
+            discarder_only=not tasks.discarders_only.isdisjoint((name, *kinds.maps.get(name, ()))),
+            discarder_at_seconds=tasks.polled_seconds,
+        )
         for name in discarding & devices.keys()
     }
-    over = (name for name in devices if name not in found and _has_discarded(devices[name], tasks))
-    return found | {name: replace(devices[name], discarding=False) for name in over}
+    for name, progress in devices.items():
+        if name in found:
+            continue
+        is_over = _has_discarded(progress, tasks)
+        if is_over or progress.discarder_only:
+            found[name] = replace(
+                progress, discarding=progress.discarding and not is_over, discarder_only=False
+            )
+    return found
 
 
 def _has_discarded(progress: DeviceProgress, tasks: WaitingTasks) -> bool:
@@ -342,6 +357,7 @@ def samples(state: DeviceState) -> list[Sample]:
             or before.discarding != progress.discarding
             or before.wakes != progress.wakes
             or before.writer_only != progress.writer_only
+            or before.discarder_only != progress.discarder_only
             or before.is_resumed != is_resumed
         ):
             before = made[name] = _made(name, progress, all_limits[name], is_resumed=is_resumed)
@@ -366,10 +382,13 @@ def _made(
         critical = max(critical, warning or 0.0)
         if progress.discarding:
             critical = max(critical, DISCARD_CRITICAL_SECONDS)
+    notice = limits.notice_seconds
+    if progress.discarder_only:  # it harms nobody: a secure erase may take an hour
+        notice, warning, critical = notice or warning, None, None
     thresholds = [
         (THRESHOLD, (*labels, ("severity", severity)), seconds)
         for severity, seconds in (
-            ("notice", limits.notice_seconds),
+            ("notice", notice),
             ("warning", warning),
             ("critical", critical),
         )
@@ -381,6 +400,7 @@ def _made(
         progress.asleep,
         progress.wakes,
         progress.writer_only,
+        progress.discarder_only,
         is_resumed,
         own,
     )
@@ -653,7 +673,8 @@ GROUP = SignalGroup(
             "Seconds without a completion from which a hang is reported, by severity. notice:"
             " virtual disks, LUNs and multipath paths; warning: 10, more where the disk may have to"
             " spin up first, is virtual, a LUN, a multipath map or removable, or has discards"
-            " queued; critical: the device's command timeout, at least 30, at most 180.",
+            " queued; critical: the device's command timeout, at least 30, at most 180. While only"
+            " the program that discards it waits, it is a notice from 120 on.",
         ),
     ),
     step=_step,

@@ -65,6 +65,9 @@ class WaitingTasks:
     """Devices that no program waits for but those that fill them."""
     writers: Mapping[int, float] = field(default_factory=dict)
     """Processes that were paused for their writing, and when they last were."""
+    discarders_only: frozenset[str] = frozenset()
+    """Devices that no task waits for but those that discard: programs started for it, or threads.
+    """
     unplaced_discards: bool = False
     """Whether tasks discard, and it is not known where."""
 
@@ -99,6 +102,7 @@ def polled(
     is_first = before.polled_seconds == -math.inf
     going_on = (calls if is_first else calls & before.placeless) if is_calm else frozenset()
     writing = {name for name, own in by_device.items() if _is_writer_only(own, writers)}
+    alone = {name for name, own in by_device.items() if all(map(_discards_for_itself, own))}
     return WaitingTasks(
         now,
         tasks.boot_seconds,
@@ -110,6 +114,8 @@ def polled(
         {name: len(own) for name, own in by_device.items() if all(map(guards.is_command, own))},
         frozenset(writing) if is_known else frozenset(),
         writers,
+        # Who waits in the same call as before may wait for any device.
+        frozenset() if calls & before.placeless else frozenset(alone),
         any(discards.is_discard(task) for task in placeless),
     )
 
@@ -142,6 +148,11 @@ def aged(state: WaitingTasks, now: float) -> WaitingTasks:
 
 def _process(task: BlockedTask) -> int:
     return task.process or task.pid
+
+
+def _discards_for_itself(task: BlockedTask) -> bool:
+    """Whether a task waits for a discard, and nobody for the task: not one that commits."""
+    return discards.is_discard(task) if task.kernel else discards.requests_discard(task)
 
 
 def _is_writer_only(tasks: Iterable[BlockedTask], writers: Mapping[int, float]) -> bool:
