@@ -465,8 +465,10 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return is_other and _is_of_harm(a, b, graph)
     of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
     able = _OF_PATH if of_path else EXPLAINS.get(_kind(a), frozenset())
+    # The line of a path that is not back, however long before the map was read, or after.
+    is_unused_path = of_path and b.is_connection and not (a.over or b.over)
     is_of_another_time = a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b))
-    if b.what.fault not in able or is_of_another_time:
+    if b.what.fault not in able or (is_of_another_time and not is_unused_path):
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from support.live import text, watched
 from support.storage import Server
 from support.storage_incidents import FakeMachine
@@ -136,6 +137,49 @@ def test_one_failed_path_is_a_warning_that_says_that_the_other_works(tmp_path: P
     assert mail["Subject"].startswith("[WARNING]")
     assert "1 of 2 paths of mpatha does not work" in said
     assert "is not known" not in said
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 50), (50, 0)])
+def test_a_line_and_the_state_of_one_failed_path_are_one_incident(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    """The line names the LUN's disk, the state the map: whichever iowarden reads first.
+
+    The state is read so many seconds after the line, or the line that long after the state.
+    """
+    machine = mapped(tmp_path, queues=False)
+    line = f"device-mapper: multipath: 253:0: Failing path {machine._numbers['sdb']}."
+    with watched(tmp_path, machine) as program:
+        assert program.wait(130) == []
+        if before:
+            machine.change(paths(machine, "F", "A"))
+            program.wait_only(before)
+        machine.says(line, priority=4)
+        program.wait_only(after)
+        machine.change(paths(machine, "F", "A"))
+        mails = program.wait(300)
+        status = program.program.command("status").stdout
+    assert len({mail["X-Iowarden-Incident"] for mail in mails}) == 1
+    said = " ".join(text(mails[-1]).split())
+    assert "mpatha" in mails[-1]["Subject"]
+    assert "1 of 2 paths of mpatha does not work" in said
+    assert "a path of a multipath device failed" in said
+    assert "more open incident" not in status
+
+
+def test_a_map_that_device_mapper_says_has_no_path_is_no_news_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """Its status is read each minute: that it was not read yet is no sign that a path works."""
+    machine = mapped(tmp_path, queues=True)
+    with watched(tmp_path, machine) as program:
+        assert program.wait(130) == []
+        machine.change(paths(machine, "F", "F"))
+        (mail,) = program.wait(90)
+        assert mail["Subject"].startswith("[CRITICAL]")
+        program.restart()
+        assert program.wait(200) == []
+        assert "mpatha has no working path" in program.program.command("status").stdout
 
 
 def test_a_path_that_is_back_before_its_mail_is_due_is_not_mailed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Meaning
+from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Layer, Meaning
 from iowarden.rules.incidents import causes, common_parents, incidents
 from iowarden.rules.incidents.causes import Fact
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
@@ -87,6 +87,22 @@ def test_errors_of_a_disk_with_the_last_copy_explain_what_errors_explain() -> No
     assert causes.explains(errors, fact(Fault.FAILED, "file system /srv"), GRAPH)
     array = fact(Fault.EXHAUSTED, "device md0")
     assert not causes.explains(array, fact(Fault.FAILED, "file system /srv"), GRAPH)
+
+
+@pytest.mark.parametrize("fault", [Fault.DEGRADED, Fault.STOPPED])
+def test_a_line_about_a_path_is_of_its_map_that_lacks_paths(fault: Fault) -> None:
+    """The map is read a minute later, or lacked another path for days: one incident each time."""
+    graph = StorageGraph(
+        {"disk a": frozenset({"device dm-0"}), "disk c": frozenset({"device dm-1"})},
+        maps={"disk a": frozenset({"device dm-0"}), "disk c": frozenset({"device dm-1"})},
+    )
+    path = replace(fact(Fault.RESETS, "disk a"), what=Meaning(Fault.RESETS, Layer.PATH))
+    for began in (-86_400.0, 95.0):
+        lacking = fact(fault, "device dm-0", began)
+        assert causes.explains(lacking, path, graph)
+        assert not causes.explains(lacking, replace(path, over=True), graph)
+        assert not causes.explains(replace(lacking, over=True), path, graph)
+        assert not causes.explains(lacking, replace(path, subject="disk c"), graph)
 
 
 def test_an_adapter_that_is_impaired_for_years_does_not_explain_todays_disk() -> None:
