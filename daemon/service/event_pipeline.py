@@ -165,6 +165,9 @@ class EventPipeline:
         """Since when kills are counted of which no line was read; None: since this reading."""
         self._paths = FailedPaths()
         self._paths_of: Topology | None = None
+        self._is_log_tried = False
+        """Whether the kernel's log was read, or could not be."""
+        engine.signals.failed_paths = self._failed_paths(0.0)
 
     # --- before the first poll
 
@@ -207,6 +210,7 @@ class EventPipeline:
     def take(self, reading: Reading[Any], now: float) -> None:
         """Take the events of a data source's reading."""
         name, value = reading.source, reading.value
+        self._is_log_tried = self._is_log_tried or name == KERNEL
         before = self._seen.get(name)
         if name not in SOURCES or value is None or value is before:
             return
@@ -352,13 +356,23 @@ class EventPipeline:
         topology = self._engine.devices.topology
         if topology is not None and topology is not self._paths_of:
             self._paths, self._paths_of = failed_paths.after_poll(self._paths, topology), topology
-        self._engine.signals.failed_paths = self._paths.numbers(self._boot_id, now)
+        self._engine.signals.failed_paths = self._failed_paths(now)
         if now - self._refreshed_seconds >= SLOT_REFRESH_SECONDS:
             self._refreshed_seconds = now
             self.state = event_correlation.update_slots(
                 self.state, self._engine.devices.places(), now
             )
             self._share_with_engine()
+
+    def _failed_paths(self, now: float) -> frozenset[str] | None:
+        """Return the numbers of the paths that failed; None: not known before the log is read.
+
+        Nor if it cannot be read, and a path had failed by it before the restart.
+        """
+        is_waiting = self._kernel_log is not None and KERNEL not in self._seen
+        if is_waiting and (self._paths.failed or not self._is_log_tried):
+            return None
+        return self._paths.numbers(self._boot_id, now)
 
     def _share_with_engine(self) -> None:
         """Publish to the rules what the logs reported."""

@@ -371,7 +371,7 @@ def path(node: StorageNode, device: Device, of_map: str, facts: StorageFacts) ->
     state = (own.state if own is not None else "") or device.state or ""
     is_odd = state not in {"running", "live", _SLOWER, ""}
     group, found = _in_map(device, of_map, facts)
-    failed = device.device_number in facts.engine.signals.failed_paths
+    failed = device.device_number in (facts.engine.signals.failed_paths or ())
     failed = failed if found is None else not found.working
     words = ["FAILED"] if failed else []
     words += [state] if state and (is_odd or not failed) else []

@@ -67,7 +67,7 @@ class SignalGroups:
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors in logs, by disk."""
         self.file_system_errors: Mapping[str, bool] | None = None
-        self.failed_paths: frozenset[str] = frozenset()
+        self.failed_paths: frozenset[str] | None = frozenset()
         """As in Inputs."""
         self.scanned: frozenset[str] = frozenset()
         """Devices that a surface scan reads now."""

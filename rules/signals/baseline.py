@@ -13,7 +13,7 @@ from iowarden.rules.signals.signal import SignalGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.collectors.model import Family, Sample
+    from iowarden.collectors.model import Family, Labels, Sample
     from iowarden.rules.signals.signal import Pairs, View
 
 RECENT_SECONDS = 86_400.0
@@ -97,6 +97,7 @@ def group(
     value_of: Callable[[View], T | None],
     evaluate: Callable[[Remembered, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
+    unreadable: Callable[[Mapping[str, Pairs]], Iterable[tuple[Labels, str]]] | None = None,
 ) -> SignalGroup[Mapping[str, Pairs]]:
     """Return a group whose whole state is stored; `evaluate` updates the state and yields samples.
 
@@ -118,4 +119,5 @@ def group(
         initial={},
         remember=remember,
         recall=lambda state, kept: {**state, **kept},
+        unreadable=unreadable,
     )

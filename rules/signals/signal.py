@@ -54,8 +54,9 @@ class Inputs:
     file_system_errors: Mapping[str, bool] | None = None
     """File systems of which the kernel logged an error, by device: whether it became read-only, or
     stopped; None: the log was not read."""
-    failed_paths: frozenset[str] = frozenset()
-    """Numbers of the devices that device-mapper does not use as paths, by the kernel's log."""
+    failed_paths: frozenset[str] | None = frozenset()
+    """Numbers of the devices that device-mapper does not use as paths, by the kernel's log; None:
+    the log was not read since the start."""
 
 
 @dataclass(frozen=True, slots=True)

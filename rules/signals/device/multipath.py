@@ -21,12 +21,13 @@ from iowarden.rules.signals import baseline
 from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.scsi import ScsiTopology
+    from iowarden.collectors.model import Labels
     from iowarden.rules.signals.baseline import Remembered
-    from iowarden.rules.signals.signal import View
+    from iowarden.rules.signals.signal import Pairs, View
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a lost path is no longer expected."""
@@ -42,6 +43,8 @@ _NOT_OPTIMIZED = frozenset(
 )
 """Access states of a path that works for device-mapper: 'standby' answers its checker, no request.
 Source: kernel, scsi_sysfs.c (sdev_access_states)."""
+_UNLOGGED = "unlogged "
+"""Begins the keys of maps, by the kernel's name, of which the log is to be read first."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
 
 
@@ -80,6 +83,8 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
     """
     logged, reported = view.inputs.failed_paths, _reported_paths(view)
+    for key in [each for each in remembered if each.startswith(_UNLOGGED)]:
+        del remembered[key]
     scsi = view.inputs.snapshot.scsi
     of_scsi = () if scsi is None else scsi.devices.values()
     states = {each.device: each.state for each in of_scsi}
@@ -99,13 +104,17 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
             number = topology.devices[path].device_number or ""
             if state == "unknown" and name in reported:
                 state = reported[name].get(number, state)
-            elif state == "unknown" and number in logged:
+            elif state == "unknown" and logged is None:
+                remembered[f"{_UNLOGGED}{name}"] = ((now, 1.0),)
+            elif state == "unknown" and number in (logged or ()):
                 state = "failed"
             found.append(state)
         found += ["lost"] * (int(most) - len(paths))
         if most > 1:
             for path in paths:
                 yield "iowarden_multipath_path", (("device", path), ("map", name)), 1.0
+        if f"{_UNLOGGED}{name}" in remembered:
+            continue
         labels = (("device", name), ("name", device.dm_name or name))
         working = [path for path, state in zip(paths, found, strict=False) if state == "working"]
         accesses = {access.get(path) or topology.devices[path].state for path in working}
@@ -141,6 +150,18 @@ def _state(state: str | None) -> str:
     return "waiting" if state in _WAITING else "lost"
 
 
+def _unlogged_maps(state: Mapping[str, Pairs]) -> Iterator[tuple[Labels, str]]:
+    """Yield the maps whose paths only the log shows, which is not read yet since the start."""
+    for key in state:
+        if key.startswith(_UNLOGGED):
+            yield (("device", key.removeprefix(_UNLOGGED)),), ""
+
+
+def _lasting(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
+    """Return what is stored over a restart."""
+    return {key: pairs for key, pairs in state.items() if not key.startswith(_UNLOGGED)}
+
+
 def _key(device: Device) -> str:
     return device.dm_uuid or device.wwn or f"{device.name} {device.serial or ''}"
 
@@ -172,4 +193,6 @@ GROUP = baseline.group(
     ),
     value_of=lambda view: view.inputs.snapshot.block,
     evaluate=_path_counts,
+    remember=_lasting,
+    unreadable=_unlogged_maps,
 )
