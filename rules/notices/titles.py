@@ -36,6 +36,7 @@ LAST_KNOWN = "last known: "
 """Beginning of the summary of a problem whose data are no longer available."""
 MAX_DESCRIBED = 6
 """More disks are not listed: the mail reports each of them below."""
+_OF_MAPS = frozenset((Layer.VOLUME, Layer.MAPPED))
 _FAULTS = {
     Fault.ERRORS: ("has errors", "had errors"),
     Fault.EXHAUSTED: ("has no redundancy left", "had no redundancy left"),
@@ -138,7 +139,8 @@ def _titled(summary: str, about: IncidentMember, mail: Mail, count: int) -> str:
         where = f" ({disk(about)})" if is_named(about) else ""
         return f"{_fault(own[0])} and {summary}{where}" if own and news else summary
     fabric = incident.key == FABRIC_KEY
-    those = [m for m in members if (m.layer > Layer.DISK if fabric else m.layer <= Layer.DISK)]
+    # Of the fabric not what is on its maps, nor what waits on the host.
+    those = [m for m in members if (m.layer in _OF_MAPS if fabric else m.layer <= Layer.DISK)]
     what = "multipath maps" if fabric else "disks"
     # By disk, not by name: a line may name its partition. The adapter is the object of lines about
     # itself, and of disks that it hides, which are known by their serial numbers.
@@ -154,7 +156,7 @@ def _titled(summary: str, about: IncidentMember, mail: Mail, count: int) -> str:
         return f"{many} {what}: {shared}" if disk(about) else summary
     faulty = [m for m in those if disk(m) and not m.what.symptom]
     faulty.sort(key=lambda m: m.over_seconds is not None)
-    return f"{many} {what} {_fault(faulty[0])} and {summary}" if faulty else summary
+    return f"{many} {what} {_of_many(_fault(faulty[0]))} and {summary}" if faulty else summary
 
 
 def _fault(member: IncidentMember) -> str:
@@ -162,6 +164,12 @@ def _fault(member: IncidentMember) -> str:
     fault = member.what.fault
     now, before = _ALERTS.get(member.name, _FAULTS.get(fault, (fault.value, f"was {fault.value}")))
     return now if member.over_seconds is None else before
+
+
+def _of_many(words: str) -> str:
+    """Return what is or was wrong with several objects: 'hang', 'have errors', 'were gone'."""
+    verb, space, rest = words.partition(" ")
+    return {"hangs": "hang", "has": "have", "was": "were"}.get(verb, verb) + space + rest
 
 
 def _disks_of(incident: Incident, dependents: Dependents, now: float) -> int:

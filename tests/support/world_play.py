@@ -658,16 +658,22 @@ _WORDS = {
     "has errors": Kind.ERRORS,
     "had errors": Kind.ERRORS,
     "has no redundancy left": Kind.EXHAUSTED,
+    "hang": Kind.HANGS,
+    "have errors": Kind.ERRORS,
+    "have no redundancy left": Kind.EXHAUSTED,
     "had no redundancy left": Kind.EXHAUSTED,
     "hung": Kind.HANGS,
     "lost data": Kind.LOST,
 }
-_OWN = re.compile(rf"(?P<words>(?:was )?(?:{'|'.join(Kind)})|{'|'.join(_WORDS)}) and ")
+_OWN = re.compile(
+    r"(?:\d+ (?:of \d+ )?(?:disks|multipath maps) )?"
+    rf"(?P<words>(?:(?:was|were) )?(?:{'|'.join(Kind)})|{'|'.join(_WORDS)}) and "
+)
 _POLICY = NotificationPolicy()
 
 
 def _kind_of(words: str) -> str:
-    return _WORDS.get(words) or words.removeprefix("was ")
+    return _WORDS.get(words) or words.removeprefix("was ").removeprefix("were ")
 
 
 def visible(run: Run) -> dict[tuple[str, str], list[tuple[float, float]]]:

@@ -229,6 +229,14 @@ def test_sessions_to_two_storage_arrays_that_are_lost_at_once_are_the_fabric() -
     assert is_right(61466, "lost")
 
 
+def test_a_mail_about_the_fabric_is_titled_with_its_maps_and_then_with_what_waits() -> None:
+    """The host's stall outlasts the disk that had caused it: it is of the maps that stopped."""
+    run, mails = played(95355)
+    assert misses(run, list(mails)) == set()
+    (mail,) = [each for each in mails if "write stall: host" in each.content and each.at > 15_700]
+    assert (mail.object.partition(" (")[0], mail.kind) == ("storage fabric", "hangs")
+
+
 def test_hung_tasks_are_of_the_device_that_is_still_suspended() -> None:
     """Not of the disks that hung until three minutes before, deeper though they are."""
     assert is_right(57212, "firmware, suspended")
