@@ -348,7 +348,11 @@ class CommandHandler:
         alerts = self._known(now).alerts
         matched = sum(a.active and find(a, now) is not None for a in alerts)
         of_events = [
-            {"alertname": kind, "severity": severity.name.lower()}
+            {
+                "alertname": kind,
+                "condition": row.condition,
+                "severity": severity.name.lower(),
+            }
             for kind, row in self._event_rows().items()
             if (severity := row.severity if row.severity_here is None else row.severity_here)
             is not None

@@ -76,6 +76,14 @@ class LoadedRule:
         template = next((t for name, t in self.rule.labels if name == "severity"), None)
         return None if template is None else template.render({}, 0.0, None)
 
+    @property
+    def condition(self) -> str | None:
+        """Return the condition of its alerts, '' if they have none; None: it is made per alert."""
+        if isinstance(self.rule, RecordingRule):
+            return ""
+        text = next((t.text for name, t in self.rule.labels if name == "condition"), "")
+        return None if "{{" in text else text
+
     def owns(self, alert: Alert) -> bool:
         """Whether an alert belongs to this rule: rules of one name differ in severity."""
         return (

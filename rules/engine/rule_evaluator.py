@@ -172,10 +172,13 @@ class RuleEvaluator:
     def expected(self) -> list[dict[str, str]]:
         """Return the labels that are certain for the alerts of each rule."""
         return [
-            {"alertname": each.name, **({"severity": severity} if severity else {})}
+            {
+                "alertname": each.name,
+                **({"severity": severity} if (severity := each.severity) else {}),
+                **({} if (condition := each.condition) is None else {"condition": condition}),
+            }
             for each in self._rules
             if isinstance(each.rule, Rule)
-            for severity in (each.severity,)
         ]
 
     @property

@@ -232,7 +232,7 @@ def _meant(
     A bare word is the name of an alert, but it may be that of a disk: 'sda' for 'device=sda'.
     """
     for each in silence.matchers:
-        known = {rule[each.label] for rule in rules if each.label in rule}
+        known = {rule[each.label] for rule in rules if rule.get(each.label)}
         if not known or any(map(predicate(each), known)):
             continue
         of_objects = {f"{label}={text}": text for label in present for text in present[label]}

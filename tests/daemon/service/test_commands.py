@@ -147,7 +147,11 @@ class Office:
             lambda: None,
             store_signals=lambda: None,
             history_path=history_path,
-            event_rows=lambda: {ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")},
+            event_rows=lambda: {
+                ERRORS.name: EventRule(
+                    ERRORS.name, Severity.WARNING, "errors", condition="medium_error"
+                )
+            },
         )
 
     def known(self, now: float) -> answers.ViewInputs:
@@ -497,6 +501,10 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     assert named.matches_nothing
     bare = office.answer("silence add", matchers=["sda"], for_seconds=1, reason="slip")
     assert "no rule has such an alert; did you mean 'device=sda'?" in bare.note
+    other = ["condition=medium_eror"]
+    slip = office.answer("silence add", matchers=other, for_seconds=1, reason="slip")
+    assert "no rule has such an alert; did you mean 'medium_error'?" in slip.note
+    assert slip.matches_nothing
     for label in ("disk", "serial"):
         slip = office.answer("silence add", matchers=[f"{label}=S9"], for_seconds=1, reason="slip")
         assert slip.note.startswith(f'warning: no {label} on this host matches {label}="S9"')
