@@ -30,7 +30,8 @@ program, so that no alert can depend on it. These lists are made from the reader
 reader never sets is never seen with it, whatever the controller has. What it does set is absent all
 the same where the firmware does not print it."""
 _PROGRAMS = """\
-By program; where several are installed, the first of [these](raid-controllers.md) is used."""
+By program; where several are installed, the first of [these](raid-controllers.md) is used. What a
+program never shows of a disk, such as its temperature, SMART data may: see the next table."""
 _DRIVERS = """\
 By driver of the kernel. Disks of a driver without a program are seen by SMART at most; the state of
 its arrays is never known: only that the kernel's volume fails."""
