@@ -172,7 +172,9 @@ def examine(  # noqa: PLR0913 - all but four are named where it is called
         fired = {on_metrics(a, engine) for a in own if a.active}
         unit = running_service.unit(root())
         found += (
-            running_service.findings(settings.listen[0], fired, unit)
+            running_service.findings(
+                settings.listen[0], fired, unit, running_service.in_foreground(root())
+            )
             if query is None
             else running_service.of_socket(fired, unit, query)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import http.client
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from iowarden.collectors.packages import DOCUMENTATION
 from iowarden.collectors.quantity import duration
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
+from iowarden.daemon.sanitize import one_line
 from iowarden.rules.topology.alert_subject import subject
 from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
@@ -93,6 +95,21 @@ def processes(root: Machine, unit_name: str = UNIT) -> list[int]:
     return []
 
 
+def in_foreground(root: Machine) -> list[str]:
+    """Return the command line of each service that was started by hand, as far as it is visible."""
+    found = []
+    for name in root.try_names("/proc") or ():
+        words = (
+            (root.try_read(f"/proc/{name}/cmdline") or "").split("\0") if name.isdecimal() else []
+        )
+        for program, action in itertools.pairwise(words):
+            if action == "run" and program.rpartition("/")[2] == "iowarden":
+                shown = " ".join(words[words.index("run") :]).strip()
+                found.append(one_line(f"process {name}: iowarden {shown}"))
+                break
+    return found
+
+
 def _has(root: Machine, directory: str, name: str) -> bool:
     try:
         return name in root.names(directory)
@@ -153,8 +170,12 @@ def findings(
     address: tuple[str, int],
     known: set[Labels],
     installed: Unit = Unit.ABSENT,
+    by_hand: Iterable[str] = (),
 ) -> list[Finding]:
-    """Return the findings of the running service, without the alerts in `known`."""
+    """Return the findings of the running service, without the alerts in `known`.
+
+    `by_hand` are the services that were started by hand, of `in_foreground`.
+    """
     host, shown = _reachable(address)
     status, text = _get(host, address[1], "/metrics")
     samples = parse_metrics(text) if status == 200 else []
@@ -167,9 +188,22 @@ def findings(
     if status != 200:
         said = text.strip() or f"HTTP status {status}"
         found.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
-    found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_current_of(samples)}"))
+    level, text = Level.OK, f"answers at {shown}; {_current_of(samples)}"
+    if installed is Unit.INACTIVE:
+        level, text = Level.CRITICAL, _another(shown, by_hand)
+    found.append(Finding(level, "service", "", text))
     found += _receivers(samples)
     return found
+
+
+def _another(shown: str, by_hand: Iterable[str]) -> str:
+    """Return that not the installed service answers, and which one may be."""
+    named = "; ".join(by_hand) or "which one is not visible here"
+    return (
+        f"the installed service is not running; another one answers at {shown}, with its own"
+        f" configuration and state ({named}). What is reported here is of that one. End it, then:"
+        " systemctl start iowarden"
+    )
 
 
 def _of_samples(samples: _Metrics, known: set[Labels]) -> list[Finding]:

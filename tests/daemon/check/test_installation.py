@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from support.memory import Memory
 
 from iowarden.collectors import registry
 from iowarden.collectors.md import mdstat
@@ -120,6 +121,28 @@ def test_the_last_notification_and_unreadable_drives_are_those_of_the_service() 
     assert found["receiver"].level is Level.OK
     assert found["drive"].object == "sda"
     assert found["drive"].text == "SMART unreadable: no SMART support; 'iowarden disk show SER1'"
+
+
+def test_another_service_does_not_answer_for_the_installed_one() -> None:
+    """'make run' on a host whose service is stopped: 'check' said that the service is OK."""
+    command = "/usr/bin/python\0.venv/bin/iowarden\0run\0--state-directory\0.run\0"
+    tree = Memory(
+        {
+            "/proc/7/cmdline": command,
+            "/proc/8/cmdline": "vi\0iowarden\0",
+            "/usr/lib/systemd/system/iowarden.service": "",
+        }
+    )
+    by_hand = running_service.in_foreground(tree)
+    assert by_hand == ["process 7: iowarden run --state-directory .run"]
+    with service(METRICS) as port:
+        found = running_service.findings(
+            ("127.0.0.1", port), set(), running_service.unit(tree), by_hand
+        )
+    (told,) = (each for each in found if each.topic == "service")
+    assert told.level is Level.CRITICAL
+    assert told.text.startswith("the installed service is not running; another one answers at ")
+    assert by_hand[0] in told.text
 
 
 @pytest.mark.parametrize(
