@@ -375,7 +375,7 @@ daemon.views: control metric_labels metrics probe process_metrics storage
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metric_labels metrics redactor
-daemon.check: clock config control exporters installation polling sanitize
+daemon.check: clock config control exporters installation polling sanitize working_copy
 daemon.http: config metrics sanitize
 daemon.page: control sanitize storage terminal views
 daemon.setup: check config redactor sanitize terminal

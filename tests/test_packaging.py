@@ -514,6 +514,17 @@ def test_what_root_makes_in_a_users_checkout_belongs_to_the_user(tmp_path: Path)
     assert [path.stat().st_uid for path in made] == [65534] * 3
 
 
+def test_make_run_prefers_a_configuration_of_the_checkouts_owner(tmp_path: Path) -> None:
+    """The example is tracked: who sets a mail server in it cannot pull."""
+    program = _program(tmp_path, 'echo "$@"')
+    default = run("env", f"--chdir={tmp_path}", TOP / "packaging/run-here", program).stdout
+    assert "run --config packaging/iowarden.yaml --state-directory .run\n" in default
+    (tmp_path / ".run").mkdir(exist_ok=True)
+    (tmp_path / ".run/iowarden.yaml").touch()
+    chosen = run("env", f"--chdir={tmp_path}", TOP / "packaging/run-here", program).stdout
+    assert "run --config .run/iowarden.yaml --state-directory .run\n" in chosen
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of root")
 def test_a_user_is_told_what_to_do_with_roots_files(tmp_path: Path) -> None:
     """Killed by SIGKILL, 'sudo make run' gives nothing back; without state it would go on mute."""

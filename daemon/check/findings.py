@@ -10,6 +10,7 @@ from iowarden.collectors.kernel.tracing import tracing_problem
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.quantity import duration
 from iowarden.collectors.smart.drive import ReadStatus
+from iowarden.daemon import working_copy
 from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.receivers import is_loopback
 from iowarden.daemon.control import roles
@@ -229,7 +230,9 @@ def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
     if said := mail_path(settings):
         disabled = not settings.mail.enabled
         unsent = here and (disabled or settings.mail.server is None) and not _notified(settings)
-        said += "; 'iowarden setup' configures a mail server" if unsent and not disabled else ""
+        if unsent and not disabled:
+            setup = working_copy.mail_setup(settings.state_directory)
+            said += f"; to configure one: {setup}"
         yield Finding(Level.WARNING if unsent else Level.INFO, "mail", "", said)
     for each in settings.notify:
         origins = ", ".join(dict.fromkeys(url.origin for url in each.urls))

@@ -79,7 +79,7 @@ def public_settings(arguments: argparse.Namespace) -> tuple[Config, str]:
 def default_config() -> str:
     """Return the configuration file of a command without '--config', as `settings` reads it."""
     top = checkout_directory()
-    return f"{top}/{working_copy.CONFIG}" if top else DEFAULT_CONFIG
+    return working_copy.config(top) if top else DEFAULT_CONFIG
 
 
 def require_config(arguments: argparse.Namespace) -> None:

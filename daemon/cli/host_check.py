@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def check_config(arguments: argparse.Namespace) -> int:
     """Check the configuration as the service's user: root can read files that it cannot."""
-    path = arguments.file or command.DEFAULT_CONFIG
+    path = arguments.file or command.default_config()
     absent = arguments.file is None and not command.is_there(path)
     if absent:
         print_line(f"no file '{path}': all settings have their default values")

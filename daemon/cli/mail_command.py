@@ -85,7 +85,7 @@ def send_test_mail(settings: Config) -> int:
     if settings.mail.server is None:
         sys.stderr.write(
             "no mail server is configured: the test mail is only in that Maildir; to set one:"
-            " iowarden setup\n"
+            f" {working_copy.mail_setup(settings.state_directory)}\n"
         )
         return EXIT_NO_SERVER
     return 0

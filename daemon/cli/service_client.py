@@ -267,8 +267,19 @@ def _path(arguments: argparse.Namespace) -> str:
     if arguments.state_directory is not None:
         return str(Path(arguments.state_directory).absolute() / listen.FILE_NAME)
     own = f"{working_copy.directory()}/{working_copy.STATE}/{listen.FILE_NAME}"
-    is_own = working_copy.directory() and not os.path.exists(listen.SOCKET) and os.path.exists(own)
+    is_own = working_copy.directory() and not os.path.exists(listen.SOCKET) and _is_there(own)
     return own if is_own else listen.SOCKET
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file exists; one in a closed directory, as of 'sudo make run', is refused later."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def decoded(cls: type[Document], answer: object) -> Document:

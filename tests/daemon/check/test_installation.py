@@ -37,7 +37,7 @@ def test_a_host_that_notifies_nobody_is_no_healthy_host() -> None:
     settings = parse_config("", "iowarden.yaml")
     (found,) = findings.of_mail(settings)
     assert CheckReport((found,)).status == 1
-    assert found.text.endswith("'iowarden setup' configures a mail server")
+    assert found.text.endswith("to configure one: 'iowarden setup'")
     assert CheckReport(tuple(findings.of_mail(settings, here=False))).status == 0
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import hung_directory
@@ -16,13 +16,11 @@ from support.program import COMMAND
 from support.smtp import free_port
 
 from iowarden.daemon import working_copy
+from iowarden.daemon.check import findings
 from iowarden.daemon.cli import command, main
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.installation import VERSION, module_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NONE_GIVEN = {"config": None, "state_directory": None}
 
@@ -37,9 +35,10 @@ def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_installed_package_needs_no_configuration(
-    default: Path, capsys: pytest.CaptureFixture[str]
+    default: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No file: the defaults, for the service and for 'config check', which says so."""
+    monkeypatch.setattr(working_copy, "__file__", "/usr/lib/iowarden/daemon/working_copy.py")
     assert command.settings(argparse.Namespace(**NONE_GIVEN)).mail.server is None
     assert main.main(["config", "check"]) == 0
     assert f"no file '{default}': all settings have their default values" in capsys.readouterr().out
@@ -89,7 +88,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: Path) -> Path
     top = tmp_path / "iowarden"
     (top / "packaging").mkdir(parents=True)
     (top / working_copy.RUNNER).touch()
-    (top / working_copy.CONFIG).write_text("host: db1\n")
+    (top / working_copy.EXAMPLE).write_text("host: db1\n")
     monkeypatch.setattr(working_copy, "__file__", str(top / "daemon/working_copy.py"))
     assert not default.exists()
     return top
@@ -102,7 +101,25 @@ def test_in_a_checkout_a_command_uses_what_make_run_uses(
     found = command.settings(argparse.Namespace(**NONE_GIVEN))
     assert (found.host, found.state_directory) == ("db1", str(tree / ".run"))
     assert main.main(["test-mail"]) == 2
-    assert f"written to '{tree}/.run/Maildir/new/" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert f"written to '{tree}/.run/Maildir/new/" in printed.out
+    own = "cp -n packaging/iowarden.yaml .run/iowarden.yaml, set 'server' and 'to' of 'mail' there"
+    assert own in printed.err  # 'iowarden setup' is refused there
+    (checked,) = findings.of_mail(found)
+    assert own in checked.text
+
+
+def test_a_checkout_has_a_configuration_of_its_own(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """'config check' checked /etc, and only the tracked example could name a mail server."""
+    main.main(["config", "check"])
+    assert capsys.readouterr().out.startswith(f"'{tree}/packaging/iowarden.yaml' is valid: ")
+    (tree / ".run").mkdir()
+    (tree / working_copy.CONFIG).write_text("mail: {server: m.example.com, to: a@example.com}\n")
+    assert command.settings(argparse.Namespace(**NONE_GIVEN)).mail.server == "m.example.com"
+    main.main(["config", "check"])
+    assert capsys.readouterr().out.startswith(f"'{tree}/.run/iowarden.yaml' is valid: ")
 
 
 def test_an_installed_configuration_comes_before_that_of_a_checkout(
@@ -128,6 +145,29 @@ def test_in_a_checkout_the_service_of_make_run_answers(
     error = capsys.readouterr().err
     assert error.startswith(f"iowarden is not running ({tree}/.run/control.sock: ")
     assert f"Start it: make run, in '{tree}'" in error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_service_that_a_user_may_not_ask_is_not_said_to_be_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """'sudo make run' is running: its state is closed to the user whose checkout it is."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        top, state = Path(directory), Path(directory, working_copy.STATE)
+        (top / "packaging").mkdir()
+        (top / working_copy.RUNNER).touch()
+        state.mkdir(0o700)
+        monkeypatch.setattr(working_copy, "__file__", str(top / "daemon/working_copy.py"))
+        monkeypatch.setattr(listen, "SOCKET", f"{directory}/run/control.sock")
+        with listen.bind(str(state / listen.FILE_NAME)):
+            os.seteuid(65534)
+            try:
+                assert main.main(["status"]) == 1
+            finally:
+                os.seteuid(0)
+    error = capsys.readouterr().err
+    assert error.startswith(f"no access to iowarden ({state}/{listen.FILE_NAME}: permission denied")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

@@ -49,7 +49,7 @@ def test_who_only_asks_is_not_refused(tmp_path: Path) -> None:
     held = claim.claim(str(tmp_path))
     mailed = run("test-mail", "--config", str(settings))
     assert mailed.returncode == 2
-    assert mailed.stderr.endswith("only in that Maildir; to set one: iowarden setup\n")
+    assert mailed.stderr.endswith("only in that Maildir; to set one: 'iowarden setup'\n")
     assert run("config", "check", str(settings)).returncode == 0
     held.close()
 
