@@ -211,7 +211,8 @@ _TIME = (
 )
 _ATTRIBUTE = r"[ \t]*\d{1,3} [A-Za-z][\w/-]{2,40}[ \t]+(?:0x[0-9a-f]{4}|[A-Z-]{6,7})[ \t]"
 _TEST = r"# ?\d{1,2}[ \t]"
-_ROW = rf"{_ATTRIBUTE}|{_TEST}"
+_COUNTERS = r"(?:read|write|verify):[ \t]"
+_ROW = rf"{_ATTRIBUTE}|{_TEST}|{_COUNTERS}"
 _LABELS = (
     "pool|state|status|action|see|scan|scrub|remove|expand|checkpoint|dedup|comment|config|errors"
 )
@@ -223,7 +224,7 @@ _BEGIN = lazy_pattern(
     r"|smartctl (?:version )?\d|ID#[ \t]+ATTRIBUTE_NAME[ \t]|Num[ \t]+Test_Description[ \t]"
     rf"|{_ROW}|(?:ATA|Device) Error Count:|Error \d{{1,10}}(?: \[\d{{1,5}}\])? occurred at "
     r"|[ \t]+(?:[0-9a-f]{2}|--) (?:[0-9a-f]{2}|--) |0x[0-9a-f]{2}[ \t]+0x[0-9a-f]{3}[ \t]"
-    r"|(?:read|write|verify):[ \t]|\d{1,3} of \d{1,3} failed self-tests"
+    r"|\d{1,3} of \d{1,3} failed self-tests"
     r"|Personalities :|md\S{1,30} : |\t\S| {6,}(?:\d{1,20} blocks |\[[=>.]{5}|bitmap: )"
     rf"|[ \t]*(?:{_LABELS}): ",
     re.ASCII,
@@ -232,7 +233,7 @@ _TIMED = lazy_pattern(_TIME, re.ASCII)
 _ROWS = lazy_pattern(_ROW, re.ASCII)
 """Rows whose last column shows whether they are whole, however wide the text is."""
 _NEXT = lazy_pattern(
-    r"[^\n]{0,80}[#$%>\u276f➜](?: |$)|`{3,}|~{3,}|-{5,}|={3,}|Personalities|unused devices"
+    r"[^\n]{0,80}[#$%>\u276f➜](?: |$)|`{3,}|~{3,}|-{3,}|={3,}|Personalities|unused devices"
     rf"|md\S{{1,30}} : |Copyright |SMART |(?:{_LABELS}):"
 )
 """A line that begins something else: a prompt, a rule, an array."""
@@ -243,6 +244,7 @@ _PARTIAL = lazy_pattern(
     rf"|{_ATTRIBUTE}"
     r"(?:(?!.*[ \t](?:-|FAILING_NOW|In_the_past|NOW|Past)[ \t]+[^\s(])|.*\([^)]*$)"
     rf"|{_TEST}(?!.*%[ \t]+\d{{1,10}}[ \t]+[-\d]|.*\][ \t]*$)"
+    rf"|{_COUNTERS}(?![ \t]*[\d.]{{1,20}}(?:[ \t]+[\d.]{{1,20}}){{6}}[ \t]*$)"
     r"|[ \t]+\S{1,99} +(?:FAULTED|UNAVAIL|REMOVED|DEGRADED|ONLINE)"
     r"(?: +\d[\d.KMGT]{0,8}){0,2}[ \t]*$"
     r"|[ \t]*(?:\d{0,5}:\d{1,4} +\d{1,5} +\w{2,8} |EID:Slo?t )"
