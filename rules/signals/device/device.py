@@ -605,6 +605,8 @@ def _next_tasks(
         now,
         _discards_at(state, view, topology),
         is_calm=_is_calm(state, view.inputs.snapshot.diskstats or {}),
+        # Of a group after this one the state is that of the second before.
+        causes=view.states["waits"].writing() if "waits" in view.states else {},
     )
 
 

@@ -7,6 +7,7 @@ only the program that fills it, a pause is judged otherwise. Units: seconds of t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from iowarden.rules.signals.activity import stack_below
 from iowarden.rules.signals.storage_call import may_wait_for_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
@@ -27,6 +28,9 @@ POLLED_SECONDS = 30.0
 """After so long a poll is no evidence: the probe may hang as well."""
 WRITER_SECONDS = 600.0
 """A program paused for its writing within this time is a writer, also in its final fsync."""
+Causes = Mapping[int, frozenset[int] | None]
+"""Processes that cause the load, with the threads that do; None: all of them."""
+NO_CAUSES: Causes = {}
 _PAUSED = "balance_dirty_pages"
 _SYNC = ("vfs_fsync", "do_fsync", "file_write_and_wait", "sync_file_range")
 """Source: kernel, fs/sync.c, mm/filemap.c."""
@@ -83,12 +87,13 @@ def polled(
     discards_at: str = "",
     *,
     is_calm: bool = False,
+    causes: Causes = NO_CAUSES,
 ) -> WaitingTasks:
     """Return what a poll at all blocked tasks shows.
 
     `discards_at`: the only device on which those may discard of which it is not known. `is_calm`:
     since the sample before no disk had anything to do, but for what is in flight since before the
-    first one.
+    first one. `causes`: who causes the load by what they wrote.
     """
     seen = discards.placed(tasks.tasks, topology, discards_at)
     writers = {pid: at for pid, at in before.writers.items() if now - at <= WRITER_SECONDS}
@@ -101,7 +106,7 @@ def polled(
     calls = frozenset(_call(task) for task in of_disks if not discards.is_discard(task))
     is_first = before.polled_seconds == -math.inf
     going_on = (calls if is_first else calls & before.placeless) if is_calm else frozenset()
-    writing = {name for name, own in by_device.items() if _is_writer_only(own, writers)}
+    filled = {name for name, own in by_device.items() if _is_writer_only(own, writers, causes)}
     alone = {name for name, own in by_device.items() if all(map(_discards_for_itself, own))}
     return WaitingTasks(
         now,
@@ -112,7 +117,7 @@ def polled(
         discards.discarding(seen, topology),
         discards_at,
         {name: len(own) for name, own in by_device.items() if all(map(guards.is_command, own))},
-        frozenset(writing) if is_known else frozenset(),
+        frozenset(filled) if is_known else frozenset(),
         writers,
         # Who waits in the same call as before may wait for any device.
         frozenset() if calls & before.placeless else frozenset(alone),
@@ -155,14 +160,24 @@ def _discards_for_itself(task: BlockedTask) -> bool:
     return discards.is_discard(task) if task.kernel else discards.requests_discard(task)
 
 
-def _is_writer_only(tasks: Iterable[BlockedTask], writers: Mapping[int, float]) -> bool:
+def _is_writer_only(
+    tasks: Iterable[BlockedTask], writers: Mapping[int, float], causes: Causes
+) -> bool:
     """Whether programs wait, and all of them are those that write."""
     programs = [task for task in tasks if not task.kernel]
-    return bool(programs) and all(_is_writing(task, writers) for task in programs)
+    return bool(programs) and all(
+        (_process(task) in writers or _is_cause(task, causes)) and _is_writing(task)
+        for task in programs
+    )
 
 
-def _is_writing(task: BlockedTask, writers: Mapping[int, float]) -> bool:
-    """Whether a program waits for what it wrote itself, as far as one poll shows it."""
-    if _process(task) not in writers:
-        return False
+def _is_cause(task: BlockedTask, causes: Causes) -> bool:
+    """Whether a task is one that causes the load: of several threads one that wrote."""
+    process = _process(task)
+    threads = causes.get(process)
+    return process in causes and (threads is None or task.pid in threads)
+
+
+def _is_writing(task: BlockedTask) -> bool:
+    """Whether a program that writes waits for what it wrote, as far as one poll shows it."""
     return bool(writeback_channel(task)) or any(name.startswith(_SYNC) for name in task.stack)

@@ -46,6 +46,8 @@ from iowarden.rules.signals.waits.harm import (
     followed,
     harm,
     is_cause_alone,
+    with_causes,
+    with_faults,
 )
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
 from iowarden.rules.signals.waits.server_answers import (
@@ -153,6 +155,17 @@ class HarmState:
         last = self.sweeps[-1] if self.sweeps else None
         is_recent = last is not None and now - last.moved.at_seconds <= SWEPT_SECONDS
         return last.sweep.processes if last is not None and is_recent else ()
+
+    def writing(self) -> dict[int, frozenset[int] | None]:
+        """Return the processes that cause the load by what they wrote, with the threads that did.
+
+        None: all of its threads. Where no sweep of all bytes was kept from before the wait, it is
+        not known.
+        """
+        certain = (harm for harm in self.harms.values() if harm.is_certain)
+        return {
+            cause.pid: cause.threads for harm in certain for cause in harm.causes if cause.writes
+        }
 
     def is_seen(self, now: float) -> bool:
         """Whether it is known who waits: a poll saw it lately, with the system call."""
@@ -385,7 +398,7 @@ def _explained(
             facts = replace(facts, is_swap_storm=True, carries_swap=on_swap)
         found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         if is_storm and name in found.many.storm_devices:
-            on_device = _with_faults(on_device)  # noqa: PLW2901
+            on_device = with_faults(on_device)  # noqa: PLW2901
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         faults = [task for task in _tasks(on_device) if is_fault(task) and task not in tasks]
         # No fault of a storm lasts from one poll to the next; who waits beside them does.
@@ -411,7 +424,7 @@ def _explained(
         itself = cause is FreezeCause.DISCARDING and not on_device.discarding
         on_device = replace(on_device, blames_device=itself or cause in NOT_BY_LOAD)  # noqa: PLW2901
         if goes_on and name in state.last_harms:
-            on_device = _with_causes(on_device, state.last_harms[name][1])  # noqa: PLW2901
+            on_device = with_causes(on_device, state.last_harms[name][1])  # noqa: PLW2901
         found.harms[name] = on_device
         if counts:  # else a wait of this second would hide who was blocked for long
             is_carried = name in found.carried
@@ -471,13 +484,6 @@ def _discarding_on_others(
     )
 
 
-def _with_faults(harm: Harm) -> Harm:
-    """Return who is harmed in a swap storm: also those whose own pages are most of its load."""
-    faulting = [victim for victim in harm.evidence if is_fault(victim.wait.task)]
-    rest = tuple(victim for victim in harm.evidence if victim not in faulting)
-    return replace(harm, victims=(*harm.victims, *faulting), evidence=rest)
-
-
 def _goes_on(state: HarmState, name: str) -> bool:
     """Whether the last poll saw a freeze of a device that had not ended."""
     freezes = state.devices.get(name, NO_FREEZES)
@@ -496,13 +502,6 @@ def _before_waits(waits: Mapping[str, list[Wait]], state: HarmState) -> dict[str
         for name, of_device in waits.items()
     }
     return {name: moment for name, moment in moments.items() if moment is not None}
-
-
-def _with_causes(harm: Harm, before: Harm) -> Harm:
-    """Return who is harmed with who caused it, which no longer shows while the freeze goes on."""
-    if harm.causes or harm.units or harm.discarding or not (before.causes or before.units):
-        return harm
-    return replace(harm, causes=before.causes, units=before.units, is_certain=before.is_certain)
 
 
 def _next_many(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.discards import requests_discard
 from iowarden.rules.signals.storage_call import Purpose, waits_in
+from iowarden.rules.signals.waits.freeze_cause import is_fault
 from iowarden.rules.signals.waits.waits import likely_seconds
 
 if TYPE_CHECKING:
@@ -344,3 +345,17 @@ def call_size(wait: Wait) -> int:
     except ValueError:
         return 0
     return size if size < 1 << 31 else 0  # MAX_RW_COUNT, include/linux/fs.h
+
+
+def with_faults(harm: Harm) -> Harm:
+    """Return who is harmed in a swap storm: also those whose own pages are most of its load."""
+    faulting = [victim for victim in harm.evidence if is_fault(victim.wait.task)]
+    rest = tuple(victim for victim in harm.evidence if victim not in faulting)
+    return replace(harm, victims=(*harm.victims, *faulting), evidence=rest)
+
+
+def with_causes(harm: Harm, before: Harm) -> Harm:
+    """Return who is harmed with who caused it, which no longer shows while the freeze goes on."""
+    if harm.causes or harm.units or harm.discarding or not (before.causes or before.units):
+        return harm
+    return replace(harm, causes=before.causes, units=before.units, is_certain=before.is_certain)
