@@ -13,6 +13,7 @@ from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.scan.last_read import newest
+from iowarden.rules.signals.activity import leaves_below
 from iowarden.rules.signals.guards import HOST
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.device_identity import device_of
@@ -71,7 +72,7 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
         if own is None
         else tuple(inventory.how(target) for target in own.others),
         used_by=tuple(map(safe_name, carries)),
-        guards=tuple(known.engine.signals.guards().reasons(*found.leaves, HOST)),
+        guards=_guards(known, found),
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
         alerts=answers.alerts(
@@ -82,6 +83,30 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
             ),
         ),
         messages=() if drive is None else drive.messages,
+    )
+
+
+def _guards(known: ViewInputs, found: InventoryDisk) -> tuple[str, ...]:
+    """Return why a disk, the host and what is on the disk have guards; these with their name."""
+    active, topology = known.engine.signals.guards(), known.engine.last.block
+    of_disk = active.reasons(*found.leaves, HOST)
+    stacked = (
+        ()
+        if topology is None
+        else (
+            name
+            for name in sorted(active.guards.keys() & topology.devices.keys() - {*topology.leaves})
+            if not leaves_below(topology, name).isdisjoint(found.leaves)
+        )
+    )
+    return (
+        *of_disk,
+        *(
+            f"{safe_name(name)} on it: {reason}"
+            for name in stacked
+            for reason in active.reasons(name)
+            if reason not in of_disk
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals import guards
-from iowarden.rules.signals.device import device
+from iowarden.rules.signals.device import device, suspended
 from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
 from iowarden.rules.signals.queue import at_limit
 from iowarden.rules.signals.signal import SignalGroup
@@ -127,6 +127,8 @@ def _at_limit(view: View) -> list[str]:
 def _of_tasks(view: View) -> Iterator[tuple[str, Guard]]:
     """Yield what explains waits: by device, those for something other than storage at HOST."""
     topology = None if view.derived is None else view.derived.topology
+    for name in suspended.names(suspended.GROUP.state(view.states)):
+        yield name, Guard.FROZEN
     harm = waits.GROUP.state(view.states)
     for name, cause in harm.causes.items():
         if name in harm.harms and Guard.FROZEN in device_facts.of_host_and_cause(cause, view):

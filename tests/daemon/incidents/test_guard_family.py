@@ -257,3 +257,19 @@ def test_an_ordinary_host_has_no_guard(laptop_mode: int) -> None:
 def test_a_disk_that_was_asleep_is_not_in_laptop_mode_where_that_is_not_set() -> None:
     """The programs of the drive let it sleep (hdparm -S)."""
     assert asleep().guards("sdb") == ["spinning_up"]
+
+
+def test_a_suspended_volume_has_its_guard_before_anybody_waits_for_it() -> None:
+    """A snapshot was interrupted at night; the first program comes in the morning."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.add_map("sda", "sdb")
+    host.pass_seconds(30)
+    assert "frozen" not in host.guards("dm-0")
+    host.machine.memory.write({"/sys/block/dm-0/dm/suspended": "1\n"})
+    host.pass_seconds(30)
+    assert "frozen" in host.guards("dm-0")
+    assert MEANINGS[Guard.FROZEN].reason in host.reasons("dm-0")
+    host.machine.memory.write({"/sys/block/dm-0/dm/suspended": "0\n"})
+    host.pass_seconds(30)
+    assert "frozen" not in host.guards("dm-0")

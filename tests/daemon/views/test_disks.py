@@ -279,3 +279,26 @@ def test_a_disk_shows_which_facts_permit_its_stalls(tmp_path: Path) -> None:
         ]
         labels = f'device="sda",guard="laptop_mode",reason="{reason}"'
         assert host.program.metrics()[f"iowarden_guard_active{{{labels}}}"] == 1
+
+
+def test_a_disk_shows_what_explains_stalls_of_a_volume_on_it(tmp_path: Path) -> None:
+    """A volume on sda is suspended, and nobody waits for it yet: sda shows it, sdb does not."""
+    live = Live(tmp_path)
+    volume = "/sys/block/dm-0"
+    live.change(
+        {
+            f"{volume}/dev": "253:0\n",
+            f"{volume}/dm/uuid": "LVM-x\n",
+            f"{volume}/dm/name": "vg-home\n",
+            f"{volume}/dm/suspended": "1\n",
+            f"{volume}/size": "1953525168\n",
+            f"{volume}/slaves/sda": None,
+            "/sys/block/sda/holders/dm-0": None,
+        }
+    )
+    with watched(tmp_path, live) as host:
+        host.wait(40)
+        assert data(host, "disk", "show", "sda")["guards"] == [
+            "dm-0 on it: its file system is frozen, or its device suspended"
+        ]
+        assert data(host, "disk", "show", "sdb")["guards"] == []
