@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,8 @@ from support.blocked import FAULT, SP_PC, Blocked, GroupIo, task
 from iowarden.rules.notices.who_waits import limit_sentences
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from iowarden.collectors.procfs.tasks import BlockedTask
 
 CGROUP = "/sys/fs/cgroup"
@@ -354,3 +358,71 @@ def test_programs_at_a_limit_at_which_the_kernel_must_not_kill_are_told_that_lim
     assert host.cause("") == "own memory limit"
     (sentence,) = limit_sentences(host.limits(""))
     assert sentence == f"limit of {at[1:]}: '104857600' in {group}/memory.limit_in_bytes"
+
+
+DELAYED = {
+    "wait_channel": "rq_qos_wait",
+    "stack": ("rq_qos_wait", "blkcg_iolatency_throttle", "__rq_qos_throttle", "submit_bio"),
+}
+OVER_HIGH = {
+    "wait_channel": "__mem_cgroup_handle_over_high",
+    "stack": ("__mem_cgroup_handle_over_high", "do_syscall_64"),
+}
+KEPT_OUT = {
+    "wait_channel": "mem_cgroup_oom_synchronize",
+    "stack": ("mem_cgroup_oom_synchronize", "pagefault_out_of_memory"),
+}
+MEMORY_V1 = "/sys/fs/cgroup/memory/docker"
+
+
+@pytest.mark.parametrize(
+    ("files", "waits", "group"),
+    [
+        (
+            {
+                f"{SERVICE}/io.latency": "8:0 target=300000",
+                f"{SLICE}/db.service/io.latency": "8:0 target=75000",
+            },
+            DELAYED,
+            GROUP,
+        ),
+        ({f"{SERVICE}/memory.high": "104857600"}, OVER_HIGH, GROUP),
+        (
+            {
+                f"{SERVICE}/memory.swap.high": "104857600",
+                f"{SERVICE}/memory.swap.current": "106000000",
+            },
+            OVER_HIGH,
+            GROUP,
+        ),
+        (
+            {
+                f"{MEMORY_V1}/memory.memsw.limit_in_bytes": "209715200",
+                f"{MEMORY_V1}/memory.memsw.usage_in_bytes": "209715200",
+            },
+            KEPT_OUT,
+            "9:memory:/docker",
+        ),
+    ],
+    ids=["io.latency", "memory.high", "memory.swap.high", "memory.memsw.limit_in_bytes"],
+)
+def test_what_a_mail_says_to_search_for_limits_finds_the_file_that_it_names(
+    files: dict[str, str], waits: dict[str, object], group: str, tmp_path: Path
+) -> None:
+    """The command of its advice, run by grep on these files."""
+    host = Blocked()
+    host.machine.memory.write({f"{CGROUP}/cgroup.controllers": "io memory\n"})
+    host.machine.memory.write({path: f"{text}\n" for path, text in files.items()})
+    host.pass_seconds(40, reports(group=group, **waits))
+    named = {limit.file for limit in host.limits()}
+    assert named
+    for path, text in files.items():
+        at = tmp_path / path.lstrip("/")
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(f"{text}\n")
+    advice = host.machine.host.mails[0].advice
+    (command,) = (line.strip() for line in advice.splitlines() if "grep -rsH" in line)
+    words = shlex.split(command.replace(CGROUP, f"{tmp_path}{CGROUP}"))
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    paths = {line.partition(":")[0].removeprefix(str(tmp_path)) for line in shown.splitlines()}
+    assert named <= paths
