@@ -156,7 +156,7 @@ def _process(task: BlockedTask) -> int:
 
 
 def _discards_for_itself(task: BlockedTask) -> bool:
-    """Whether a task waits for a discard, and nobody for the task: not one that commits."""
+    """Whether a task waits for a discard, and no program for the task: not one that commits."""
     return discards.is_discard(task) if task.kernel else discards.requests_discard(task)
 
 

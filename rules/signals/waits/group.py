@@ -159,7 +159,7 @@ class HarmState:
     def writing(self) -> dict[int, frozenset[int] | None]:
         """Return the processes that cause the load by what they wrote, with the threads that did.
 
-        None: all of its threads. Where no sweep of all bytes was kept from before the wait, it is
+        None: all of its threads. Where no sweep of all bytes is stored from before the wait, it is
         not known.
         """
         certain = (harm for harm in self.harms.values() if harm.is_certain)
