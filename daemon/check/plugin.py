@@ -16,7 +16,7 @@ from iowarden.daemon.sanitize import one_line, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.daemon.control.documents import AlertLine, Status
+    from iowarden.daemon.control.documents import AlertLine, IncidentLine, Status
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 """Exit statuses."""
@@ -62,7 +62,8 @@ def result_of(status: Status) -> Result:
     """Return the worst of what fires and is not silenced, of warning or higher.
 
     Silenced alerts only count in the numbers; an acknowledged incident is still a fault of the
-    host. An alert whose data are unavailable is unknown, and so is a service without all data.
+    host. An alert whose data are unavailable is unknown, and so is a service without all data, and
+    lost data or a failed file system of which no line came lately: no line is no repair.
     """
     problems = sorted(_problems(status), key=lambda each: _WORST_FIRST.index(each.status))
     unknown = [each for each in _relevant(status) if each.state == "unknown"]
@@ -78,7 +79,7 @@ def result_of(status: Status) -> Result:
     metrics = (
         Metric("critical", count(CRITICAL), critical=1),
         Metric("warning", count(WARNING), warning=1),
-        Metric("unknown", len(unknown)),
+        Metric("unknown", len(unknown) + len(_unrepaired(status))),
         Metric("silenced", sum(_is_silenced(status, each) for each in _severe(status))),
         Metric("notifications_waiting", status.notifications.waiting),
     )
@@ -124,6 +125,18 @@ def _problems(status: Status) -> Iterator[_Problem]:
             text = _short(f"{incident.object}: {summary}")
             about = f"{text} (incident {incident.identifier}{known})"
             yield _Problem(_STATUS[first.severity], about)
+    for each in _unrepaired(status):
+        text = _short(f"{each.object}: {tensed(each.summary, each)}; {each.cleared_because}")
+        yield _Problem(UNKNOWN, f"{text} (incident {each.identifier})")
+
+
+def _unrepaired(status: Status) -> list[IncidentLine]:
+    """Return the open incidents whose lines have ceased, and what they reported need not have."""
+    return [
+        each
+        for each in status.incidents
+        if each.stays and each.severity in _STATUS and not each.silences
+    ]
 
 
 def _short(text: str) -> str:

@@ -118,6 +118,8 @@ class IncidentLine:
     """Why no receiver accepted a notification of it that is due; '' if one did."""
     cleared_because: str = ""
     """Why it is cleared though nothing reported the end of its events; '' if something did."""
+    stays: bool = False
+    """Whether it is cleared by that alone, and what was reported is there until a repair."""
 
 
 @dataclass(frozen=True, slots=True)

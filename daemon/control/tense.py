@@ -21,4 +21,6 @@ def is_present(line: IncidentLine | AlertLine) -> bool:
 
 def tensed(summary: str, line: IncidentLine | AlertLine) -> str:
     """Return a summary of an incident or alert: of what has cleared it is from before."""
+    if isinstance(line, IncidentLine) and line.stays:
+        return f"no longer reported, was: {summary}"
     return summary if is_present(line) else f"cleared, was: {summary}"

@@ -20,7 +20,7 @@ from iowarden.daemon.views.headline import headline
 from iowarden.daemon.views.unnotified import Unnotified
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
-from iowarden.rules.incidents import silences
+from iowarden.rules.incidents import fault_records, silences
 from iowarden.rules.notices.course_of_events import why_cleared
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import inventory
@@ -259,6 +259,7 @@ def _incident(
         recurrences=found.recurrences,
         cleared_seconds=known.moment(cleared),
         cleared_because="" if cleared is None else why_cleared(found.members),
+        stays=cleared is not None and any(map(fault_records.stays, found.members)),
         unnotified=known.unnotified.by_incident.get(found.identifier, ""),
     )
 

@@ -33,7 +33,9 @@ def headline(incidents: Sequence[IncidentLine], alerts: Sequence[AlertLine]) -> 
     if silenced := sum(bool(alert.silences) for alert in firing):
         parts.append(f"{_counted(silenced, 'alert')} silenced")
     if worst < _WARNING:  # what cannot be read is not OK
-        word = "unknown" if any(map(_is_major, unknown)) else "ok"
+        unrepaired = [line for line in incidents if line.stays and not line.silences]
+        is_unknown = any(map(_is_major, unknown)) or any(map(_is_major, unrepaired))
+        word = "unknown" if is_unknown else "ok"
     return f"{word}: {'; '.join(parts) or 'no alert fires'}"
 
 
@@ -57,8 +59,8 @@ def _worst(incidents: Sequence[IncidentLine], firing: Sequence[AlertLine]) -> li
     return [text, f"{others} more" if alone else _counted(others, "more open incident")]
 
 
-def _is_major(alert: AlertLine) -> bool:
-    return _RANKS.get(alert.severity, 0) >= _WARNING
+def _is_major(line: AlertLine | IncidentLine) -> bool:
+    return _RANKS.get(line.severity, 0) >= _WARNING
 
 
 def _rank(line: IncidentLine) -> tuple[bool, int, bool]:

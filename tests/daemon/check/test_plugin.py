@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,23 @@ def test_a_healthy_host_is_ok() -> None:
     """An info alert is no problem, a pending one not yet."""
     text = line_of(alert("NoSwap", "info"), alert("DeviceHang", "warning", "pending"))
     assert text.startswith("IOWARDEN OK: no problems; SMART: 2 of 2 readable | critical=0;;0;0 ")
+
+
+def test_a_corrupt_file_system_is_not_ok_ten_minutes_after_its_last_line() -> None:
+    """Nobody repaired it; a link that was reset and has worked since is OK."""
+    silent = "no such line for 10 min; whether it is repaired was not checked"
+    given = {"firing": False, "cleared_because": silent}
+    corrupt = replace(incident("1a", "critical", "a checksum is wrong"), stays=True, **given)
+    reset = replace(incident("2b", "warning", "a link was reset"), **given)
+    text = line_of(incidents=(corrupt, reset))
+    assert text.startswith(
+        "IOWARDEN UNKNOWN: sda: no longer reported, was: a checksum is wrong;"
+        f" {silent} (incident 1a) | critical=0;"
+    )
+    assert "unknown=1;" in text
+    assert line_of(incidents=(reset,)).startswith("IOWARDEN OK: ")
+    quiet = replace(corrupt, silences=("a1",))
+    assert line_of(incidents=(quiet,)).startswith("IOWARDEN OK: ")
 
 
 def test_one_incident_is_one_problem_and_the_worst_comes_first() -> None:

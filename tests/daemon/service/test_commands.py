@@ -426,6 +426,11 @@ def test_what_does_not_hold_any_more_is_reported_to_be_cleared() -> None:
     over = replace(OPEN, members=(replace(HANGS, cleared_seconds=470.0), ERRORS), firing=False)
     (line,) = answers.answer(known(incidents={OPEN.key: over})).incidents
     assert line.cleared_seconds == START + 480.0
+    assert not line.stays
+    unreadable = replace(ERRORS, name="block_medium_error")
+    over = replace(over, members=(unreadable,))
+    (line,) = answers.answer(known(incidents={OPEN.key: over})).incidents
+    assert line.stays  # sectors that nothing has read or written since
 
 
 def test_incidents_are_listed_the_open_ones_first() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iowarden.daemon.control.documents import AcknowledgementLine, AlertLine, IncidentLine
@@ -43,6 +45,11 @@ CRITICAL = alert("critical", incident="a1")
             [IncidentLine("d4", "warning", "sdb", 1.0, False, "was slow")],
             [],
             "ok: cleared, was: sdb: was slow",
+        ),
+        (
+            [replace(SDA, firing=False, cleared_seconds=9.0, stays=True)],
+            [],
+            "unknown: no longer reported, was: sda cannot read sectors",  # nobody repaired them
         ),
         (
             [IncidentLine("g7", "critical", "sdc", 1.0, True, "sdc hangs", cleared_seconds=9.0)],
