@@ -34,14 +34,14 @@ FROM_BEFORE_RATIO = 0.5
 WAIT_SECONDS = 60.0
 """In this time the kernel has given up a request twice while others complete."""
 EXCESS_SECONDS = 120.0, 3600.0
-"""So long the samples of a device that always has some in flight are compared with their mean; older
-ones do not show that a counter leaked since."""
+"""So long the samples of a device that always has some in flight are compared with their mean;
+older ones do not show that a counter leaked since."""
 _EXCESS = 0.7
 """Of a leak the samples show more than the mean by 1, give or take their own scatter."""
 _ERRORS = 2.5
 """By so many standard errors an excess differs from another one."""
 _TIME_RATIO = 0.04
-"""So much of the times is rounding: a leak of 1 on top of a mean of 25 differs from it by no more."""
+"""So much of the times is rounding: a leak of 1 on top of a mean of 25 differs by no more."""
 _MAX_MEAN = 0.9
 """Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
 ticks of up to 10 ms."""
