@@ -120,6 +120,8 @@ def _failures(path: Path) -> Sequence[str]:
 
     try:
         tests = unit_tests.parse_unit_tests(read_text(path), str(path))
+        if not tests.tests:
+            return [f"'{path}': expected a list 'tests' of at least one test, got none"]
         files: list[Path] = []
         for pattern in tests.rule_files:
             # Not Path.glob, which refuses '..' and absolute patterns.

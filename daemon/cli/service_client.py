@@ -187,7 +187,7 @@ def _connected(path: str) -> socket.socket:
     except BlockingIOError as error:
         raise TimeoutError from error
     except OSError as error:
-        gone = error.errno in (errno.ENOENT, errno.ECONNREFUSED)
+        gone = error.errno in (errno.ENOENT, errno.ECONNREFUSED) and not os.path.isfile(path)
         kind = NotRunningError if gone else ServiceError
         raise kind(_no_connection(path, error)) from error
 
@@ -201,6 +201,11 @@ def _no_connection(path: str, error: OSError) -> str:
         return f"no access to iowarden ({path}: {got}). Use sudo{_groups()}"
     if error.errno not in (errno.ENOENT, errno.ECONNREFUSED):
         return f"no connection to iowarden ({path}: {got}). See: systemctl status iowarden"
+    if error.errno == errno.ECONNREFUSED and os.path.isfile(path):
+        return (
+            f"'{path}': expected the control socket of iowarden, got a file; leave the option out"
+            " for the installed service, or name its directory with --state-directory"
+        )
     directory = os.path.dirname(path)
     if error.errno == errno.ENOENT and path != listen.SOCKET and not os.path.lexists(directory):
         return (

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 COMMANDS = frozenset({"mail list", "mail show", "mail retry"})
 OUTBOX, MAILDIR = "outbox", "Maildir"
+MAX_NAMED = 5
+"""Identifiers in the answer to an unknown one."""
 MAX_LISTED = 500
 """Of the newest mails: an answer has a size limit."""
 MAX_MAIL_BYTES = 1024 * 1024
@@ -170,7 +172,12 @@ def shown(mails: list[_Mail], wanted: str, *, note: str = "") -> mail_document.S
     found = exact or [each for each in mails if wanted and each[0].identifier.startswith(wanted)]
     if len(found) != 1:
         names = ", ".join(entry.identifier for entry, _ in found[:10])
-        why = f"'{wanted:.60}' begins {names}: write more of it" if found else f"no '{wanted:.60}'"
+        there = ", ".join(each.identifier for each, _ in mails[-MAX_NAMED:]) or "none"
+        why = (
+            f"'{wanted:.60}' begins {names}: write more of it"
+            if found
+            else f"expected the beginning of an ID, got '{wanted:.60}'; there are {there}"
+        )
         raise ValueError(f"mail: {why}; see 'iowarden mail list'" + (f"; {note}" if note else ""))
     entry, data = found[0]
     message = _parsed(data)

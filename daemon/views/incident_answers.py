@@ -53,6 +53,11 @@ def nothing_found(
     if query.source and query.source not in sources:
         meant = did_you_mean(query.source, sources)
         return f"unknown source '{query.source:.60}'{meant}; there are {', '.join(sources)}"
+    if query.incident and not query.disk:
+        return (
+            f"no event is known of an incident that begins with '{query.incident:.60}';"
+            " 'iowarden incident list --all' shows the incidents"
+        )
     if not query.disk:
         return ""
     names = [each.device or each.disk for each in disks]

@@ -421,5 +421,7 @@ def _only(kind: str, beginning: str, known: Collection[str], command: str) -> st
     found = [each for each in known if beginning and each.startswith(beginning)]
     if len(found) != 1:
         begin = f"{len(found)} {kind}s begin" if found else f"no {kind} begins"
-        raise ValueError(f"{begin} with {beginning[:80]!r}: see '{command}'")
+        named = sorted(found or known)[:MAX_NAMED]
+        there = f"there are {', '.join(named)}" if named else "there is none"
+        raise ValueError(f"{begin} with {beginning[:80]!r}; {there}; see '{command}'")
     return found[0]

@@ -195,6 +195,14 @@ def test_nobody_there_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "Start it: systemctl start iowarden" in line
 
 
+def test_a_file_is_no_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was said that iowarden is not running, with a state directory that is none."""
+    (tmp_path / "notes").touch()
+    assert run("status", "--socket", str(tmp_path / "notes")) == 1
+    expected = f"'{tmp_path}/notes': expected the control socket of iowarden, got a file"
+    assert capsys.readouterr().err.startswith(expected)
+
+
 def test_a_path_that_is_too_long_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A path that is too long is an error message, not a traceback."""
     assert run("status", "--socket", "/" + "x" * 200) == 1

@@ -465,6 +465,17 @@ def test_unit_tests_find_their_rules_beside_them(
     assert said.err == "  WARNING: no file match pattern nothing.yaml\n"
 
 
+def test_a_file_without_tests_has_not_succeeded(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is empty, or whose tests were lost, was 'SUCCESS'."""
+    for text in ("", "rule_files: [mine.rules]\n"):
+        (home / "mine.rules").write_text(MINE)
+        (home / "t.yaml").write_text(text)
+        assert main.main(["rules", "test", str(home / "t.yaml")]) == exit_status.FAILED
+        assert "expected a list 'tests' of at least one test, got none" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("pattern", ["../../{}", "{}"], ids=["relative", "absolute"])
 def test_shipped_rules_are_tested_by_their_path(
     pattern: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

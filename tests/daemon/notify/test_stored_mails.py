@@ -237,7 +237,9 @@ def test_the_service_shows_one(
     assert main(["mail", "show", "test", "--state-directory", str(tmp_path)]) == 1
     assert "write more of it" in capsys.readouterr().err
     assert main(["mail", "show", "nothing", "--state-directory", str(tmp_path)]) == 1
-    assert "no 'nothing'; see 'iowarden mail list'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "expected the beginning of an ID, got 'nothing'; there are " in error
+    assert "see 'iowarden mail list'" in error
 
 
 def test_a_test_mail_names_no_incident_that_there_is_not(

@@ -99,6 +99,10 @@ def test_a_request_without_events_names_the_disks_and_sources_that_there_are(
             (("--disk", "sbd"), "no present disk is 'sbd'; did you mean 'sdb'"),
             (("--disk", "nosuch"), "no present disk is 'nosuch'; there are sda, sdb\n"),
             (("--source", "bogus"), "unknown source 'bogus'; there are kernel, md, scan, vmstat,"),
+            (
+                ("--incident", "zzz"),
+                "no event is known of an incident that begins with 'zzz'; 'iowarden incident list",
+            ),
             (("--source", "kernal"), "unknown source 'kernal'; did you mean 'kernel'?; there are"),
         ):
             assert expected in seen.program.command("events", *words).stderr

@@ -280,8 +280,10 @@ def test_only_one_silence_that_holds_can_be_expired() -> None:
     for wrong in ("abc", "d", "x"):
         with pytest.raises(ValueError, match="iowarden silence list"):
             silences.expire(state, wrong, NOW + 1)
-    with pytest.raises(ValueError, match="iowarden silence list"):
+    with pytest.raises(ValueError, match="begins with ''; there are abc123; see 'iowarden silence"):
         silences.expire(added("A"), "", NOW)
+    with pytest.raises(ValueError, match="no silence begins with 'x'; there are abc1, abc2; see"):
+        silences.expire(state, "x", NOW + 1)
     assert silences.expire(state, "abc2", NOW + 1)[1].identifier == "abc2"
 
 
