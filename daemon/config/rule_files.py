@@ -354,7 +354,10 @@ def read_text(path: Path) -> str:
         )
         raise RuleFileError((message,)) from error
     except UnicodeDecodeError as error:
-        message = f"'{path}': expected a rule file in UTF-8, got '{error}'; fix or remove it"
+        message = (
+            f"'{path}': expected a rule file in UTF-8, got other data ({error.reason} at byte"
+            f" {error.start}); fix or remove it"
+        )
         raise RuleFileError((message,)) from error
 
 

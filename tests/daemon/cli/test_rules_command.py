@@ -400,7 +400,7 @@ def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture
             "expected a readable rule file, got 'No such",
             "expected a file",
             "at most 1048576 bytes",
-            "in UTF-8",
+            "in UTF-8, got other data (unexpected end of data at byte 2)",
         ),
         strict=True,
     ):
