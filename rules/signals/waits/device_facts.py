@@ -126,6 +126,11 @@ def device_facts(
     return DeviceFacts(
         unreachable=multipath.unreachable(below, topology, view.inputs.snapshot.scsi),
         hanging=hanging,
+        hanging_elsewhere=_named(
+            one
+            for (metric, one), seconds in values.items()
+            if metric == _HANG and seconds >= HANG_SECONDS and one not in below
+        ),
         stuck=_named(one for one in below if _is_stuck(one, began_seconds, before, moved, view)),
         slow=_named(slow_disks - starved),
         starved=_named(starved),

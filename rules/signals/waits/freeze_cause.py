@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY, MEMORY_MAX, SWAP_MAX
 from iowarden.collectors.procfs.cgroup_use import AT_LIMIT_RATIO
+from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.discards import is_discard
 from iowarden.rules.signals.storage_call import (
     waits_for_lock,
@@ -216,6 +217,9 @@ class DeviceFacts:
 
     unreachable: tuple[str, ...] = ()
     hanging: tuple[str, ...] = ()
+    hanging_elsewhere: tuple[str, ...] = ()
+    """Other disks that complete nothing: what is queued for them counts to the host's dirty limit.
+    """
     stuck: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
     starved: tuple[str, ...] = ()
@@ -262,7 +266,7 @@ class DeviceFacts:
         by_cause = {
             FreezeCause.DISCARDING: self.discarding,
             FreezeCause.CONNECTION: self.unreachable,
-            FreezeCause.HANG: self.hanging,
+            FreezeCause.HANG: self.hanging or self.hanging_elsewhere,
             FreezeCause.STUCK: self.stuck,
             FreezeCause.SLOW: self.slow,
             FreezeCause.NEIGHBOUR: self.dominant[:1],
@@ -293,6 +297,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
         (FreezeCause.NOT_PASSED_ON, bool(facts.holding)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
+        (FreezeCause.HANG, _is_queued_elsewhere(tasks, facts)),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and facts.carries_swap and facts.is_busy),
         (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),
@@ -443,6 +448,15 @@ def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
     """
     writing = tuple(task for task in tasks if not waits_in(task, _JOURNAL_SPACE))
     return not facts.is_idle and _is_queued(facts) and _waits_for_writing(writing)
+
+
+def _is_queued_elsewhere(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether programs are paused at the dirty limit for what is queued for a disk that hangs.
+
+    Their own disk would be busy if it were theirs.
+    """
+    paused = any(writeback_channel(task) == "balance_dirty_pages" for task in tasks)
+    return bool(facts.hanging_elsewhere) and not facts.is_busy and paused and _is_queued(facts)
 
 
 def _is_queued(facts: DeviceFacts) -> bool:
