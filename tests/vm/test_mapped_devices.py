@@ -1,8 +1,9 @@
 """Pools, snapshots, RAID volumes and paths of a real device-mapper fail, one after the other.
 
 Each is on disks of its own and is one incident, whose advice is run as it is in the mails. The
-tests are one story: what is repaired in one is told as over in the last. Limits: the ends of the
-incidents of the full pool, the RAID volume and the map are not tested.
+tests are one story: what is repaired in the first is told as over in the last. Limits: the ends of
+the incidents of the full pool, the RAID volume and the map are not tested, and neither are full
+metadata: whether the kernel also sets 'needs_check' then, which 'lvextend' does not end, varies.
 """
 
 from __future__ import annotations
@@ -33,42 +34,22 @@ overrides:
   ThinPoolFull/critical: {keep_firing_for: 5s}
 """
 DISKS = (
-    *(Disk("pool", 256 * MEBIBYTE), Disk("metadata", 4096 * MEBIBYTE)),
+    Disk("pool", 256 * MEBIBYTE),
     *(Disk(name, 128 * MEBIBYTE) for name in ("origin", "left", "right", "spare")),
 )
-POOL, METADATA, SNAPSHOT, RAID = "vgp-pool-tpool", "vgm-pool-tpool", "vgo-backup", "vgr-data"
-CHUNK_BYTES, CHUNKS, CHUNKS_OF_NODE = 64 * 1024, 24_000, 150
-"""Of the pool that is to run out of metadata: a node of its tree maps at most 252 chunks.
-Source: drivers/md/persistent-data/dm-btree-internal.h, calc_max_entries."""
-MOST_SNAPSHOTS = 12
+POOL, SNAPSHOT, RAID = "vgp-pool-tpool", "vgo-backup", "vgr-data"
 NO_SPACE_SECONDS = 10
 VOLUMES = """set -e
-for name in p m o; do vgcreate -qq --physicalextentsize 1m vg$name $1; shift; done
+for name in p o; do vgcreate -qq --physicalextentsize 1m vg$name $1; shift; done
 vgcreate -qq --physicalextentsize 1m vgr $1 $2
 lvcreate -qq -y --type thin-pool -L 32M --poolmetadatasize 2M -n pool vgp
 lvcreate -qq -y -V 256M -n data --thinpool pool vgp
-lvcreate -qq -y --type thin-pool -L 2G -c 64k -Zn --poolmetadatasize 2M -n pool vgm
-lvcreate -qq -y -V 2G -n data --thinpool pool vgm
 lvcreate -qq -y -L 32M -n data vgo
 lvcreate -qq -y -s -L 4M -n backup vgo/data
 lvcreate -qq -y --type raid1 -m 1 --nosync -L 32M -n data vgr
 mkfs.ext4 -q /dev/vgp/data
 mkdir -p /mnt/thin
 mount /dev/vgp/data /mnt/thin
-"""
-FILL = f"""
-import os, sys
-volume = os.open(sys.argv[1], os.O_WRONLY)
-for number in range({CHUNKS}):
-    os.pwrite(volume, b"x" * 4096, number * {CHUNK_BYTES})
-os.fsync(volume)
-"""
-DISCARD = f"""
-import fcntl, os, struct, sys
-BLKDISCARD = 0x1277
-volume = os.open(sys.argv[1], os.O_WRONLY)
-for number in range(0, {CHUNKS}, {CHUNKS_OF_NODE}):
-    fcntl.ioctl(volume, BLKDISCARD, struct.pack("QQ", number * {CHUNK_BYTES}, {CHUNK_BYTES}))
 """
 TARGET = "/sys/kernel/config/target"
 LUN = f"""set -e
@@ -109,15 +90,12 @@ def vm(boot: Boot) -> Iterator[VM]:
     with boot(DISKS) as vm:
         vm.run("cat > /root/volumes.sh", VOLUMES.encode())
         vm.run("cat > /root/lun.sh", LUN.encode())
-        vm.run("cat > /root/fill.py", FILL.encode())
-        vm.run("cat > /root/discard.py", DISCARD.encode())
         vm.run("cat > /etc/multipath.conf", MULTIPATH.encode())
         devices = (f"/dev/{vm.device(disk.name)}" for disk in DISKS[:-1])
         vm.run(f"sh /root/volumes.sh {' '.join(devices)}", timeout_seconds=SECONDS)
         vm.run("sh /root/lun.sh", timeout_seconds=SECONDS)
         wait_for(lambda: _paths(vm) == "AA", "both paths of the LUN", SECONDS)
         vm.run(f"echo {NO_SPACE_SECONDS} > /sys/module/dm_thin_pool/parameters/no_space_timeout")
-        vm.run("python3 /root/fill.py /dev/vgm/data", timeout_seconds=SECONDS)
         yield vm
 
 
@@ -132,7 +110,7 @@ def watched(vm: VM) -> Iterator[Watched]:
 def _knows(watched: Watched) -> bool:
     metrics = watched.vm.run("curl --silent --fail http://127.0.0.1:9748/metrics")
     states = "iowarden_dm_(?:state|used_ratio|leg_state|queue_if_no_path)"
-    names = {POOL, METADATA, SNAPSHOT, RAID, "mpatha"}
+    names = {POOL, SNAPSHOT, RAID, "mpatha"}
     return names <= {*re.findall(rf'{states}{{.*name="([^"]+)"', metrics)}
 
 
@@ -183,8 +161,7 @@ def _told(watched: Watched, name: str, severity: str, *words: str) -> EmailMessa
 def _follow(watched: Watched, mail: EmailMessage) -> str:
     """Run the commands of a mail's advice as they are; return what they printed."""
     advice = text_of(mail).partition("WHAT TO DO\n")[2].partition("\nWHAT ")[0]
-    # 'VG/POOL' stands for what 'lvs' above it prints.
-    commands = re.findall(r"^    ((?!.*\bVG/)\S.*)$", advice, re.MULTILINE)
+    commands = re.findall(r"^    (\S.*)$", advice, re.MULTILINE)
     assert commands
     return "".join(watched.vm.run(command, timeout_seconds=SECONDS) for command in commands)
 
@@ -198,34 +175,6 @@ def test_a_snapshot_that_overflows_is_a_warning(watched: Watched) -> None:
     assert "Its origin is not affected" in " ".join(text_of(mail).split())
     assert "backup" in _follow(watched, mail)
     vm.run("lvremove -qq -y vgo/backup", timeout_seconds=SECONDS)
-
-
-def test_a_pool_without_free_metadata_is_read_only_and_its_advice_fits_whether_it_needs_a_check(
-    watched: Watched,
-) -> None:
-    """Each snapshot takes the nodes that change, until a commit fails.
-
-    Whether the kernel then asks for a check as well depends on what it was writing (dm-thin.c,
-    abort_transaction, metadata_operation_failed): only without it 'lvextend' is the repair.
-    """
-    vm = watched.vm
-    for number in range(1, MOST_SNAPSHOTS + 1):
-        table = f"0 {CHUNKS * CHUNK_BYTES // 512} thin /dev/mapper/{METADATA} {100 + number}"
-        vm.run(f"dmsetup message {METADATA} 0 'create_snap {100 + number} 1'")
-        vm.run(f"dmsetup create snapshot{number} --table '{table}'")
-        discards = vm.start(f"python3 /root/discard.py /dev/mapper/snapshot{number}")
-        if discards.wait(SECONDS).status != 0 or " ro " in _status(vm, "thin-pool", METADATA):
-            break
-    wait_for(lambda: " ro " in _status(vm, "thin-pool", METADATA), "a full pool", SECONDS)
-    is_checked = " needs_check " in _status(vm, "thin-pool", METADATA)
-    state = "needs_check" if is_checked else "ro"
-    mail = _told(watched, METADATA, "CRITICAL", f"thin pool {METADATA} reports {state}")
-    text = " ".join(text_of(mail).split())
-    assert "do not run 'lvconvert --repair' before there is a copy of the data" in text
-    assert ("Metadata that are only full need no repair" in text) is not is_checked
-    assert "metadata_read_only" in _follow(watched, mail)
-    vm.start("lvextend -qq --poolmetadatasize +8M vgm/pool").wait(SECONDS)
-    assert (" rw " in _status(vm, "thin-pool", METADATA)) is not is_checked
 
 
 def test_a_full_pool_is_critical_before_the_writes_to_it_fail(watched: Watched) -> None:
@@ -261,7 +210,6 @@ def test_a_raid_volume_without_a_member_is_critical_and_is_repaired_with_a_spare
         vm.run(command, timeout_seconds=SECONDS)
     vm.run("vgreduce -qq --removemissing vgr", timeout_seconds=SECONDS)
     wait_for(lambda: " AA " in _status(vm, "raid", RAID), "the new member", SECONDS)
-    vm.run("iowarden disk forget right")
 
 
 def test_a_map_that_loses_a_path_and_then_the_other_blocks_programs_until_one_is_back(
@@ -286,13 +234,12 @@ def test_a_map_that_loses_a_path_and_then_the_other_blocks_programs_until_one_is
     wait_for(lambda: _paths(vm) == "AA", "both paths", SECONDS)
 
 
-@pytest.mark.parametrize("name", [SNAPSHOT, METADATA])
-def test_what_was_repaired_is_over(watched: Watched, name: str) -> None:
-    """Each of these ends by itself, and what is about others is not mailed as theirs."""
+def test_a_snapshot_that_was_removed_is_over(watched: Watched) -> None:
+    """That ends its incident; no data are said to be unavailable."""
     wait_for(
-        lambda: _incident(watched, name)[-1]["Subject"].startswith("[OK]"),
-        f"the end of {name}",
+        lambda: _incident(watched, SNAPSHOT)[-1]["Subject"].startswith("[OK]"),
+        "the end of the snapshot",
         SECONDS,
     )
-    subjects = [mail["Subject"] for mail in _incident(watched, name)]
+    subjects = [mail["Subject"] for mail in _incident(watched, SNAPSHOT)]
     assert not [subject for subject in subjects if "DATA UNAVAILABLE" in subject]
