@@ -90,7 +90,10 @@ class Notifier:
                     *(() if is_over else self._taking_back(incident, now)),
                 )
             ),
-            unknown=(*notice.unknown, *(() if is_over else self._unknown_waits(incident, now))),
+            unknown=(
+                *notice.unknown,
+                *(() if is_over else self._unknown_waits(incident, notice, now)),
+            ),
         )
 
     def _sources(self, incident: Incident, now: float) -> report.Sources:
@@ -146,11 +149,15 @@ class Notifier:
         facts = self.situation.facts(now) if back else None
         return [step for disk in back if facts for step in advice.taking_back(disk, facts)]
 
-    def _unknown_waits(self, incident: Incident, now: float) -> list[str]:
-        """Return that it is not known who waits for a disk that hangs, if no poll has shown it."""
+    def _unknown_waits(self, incident: Incident, notice: Notice, now: float) -> list[str]:
+        """Return that it is not known who waits for a disk that hangs, if no poll has shown it.
+
+        A text of a rule that gives the reason, as that the probe does not answer, is enough.
+        """
         is_hang = any(faults.meaning(m.name).fault is Fault.HANGS for m in incident.members)
         is_seen = self.situation.engine.signals.harm().is_seen(now)
-        return [who_waits.NOT_KNOWN] if is_hang and not is_seen else []
+        has_reason = any(who_waits.REASON in text for text in notice.unknown)
+        return [who_waits.NOT_KNOWN] if is_hang and not (is_seen or has_reason) else []
 
     def _recorded(self, incident: Incident) -> Iterator[Evidence]:
         """Yield the flight recording and the trace of an incident."""

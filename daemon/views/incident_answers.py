@@ -55,7 +55,7 @@ def nothing_found(
         return f"unknown source '{query.source:.60}'{meant}; there are {', '.join(sources)}"
     if query.incident and not query.disk:
         return (
-            f"no event is known of an incident that begins with '{query.incident:.60}';"
+            f"there is no event of an incident that begins with '{query.incident:.60}';"
             " 'iowarden incident list --all' shows the incidents"
         )
     if not query.disk:

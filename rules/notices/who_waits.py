@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.waits.waits import Wait
 
 NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one with its call."
+REASON = "Who waits is not known: "
+"""What rules about devices and stalls write before the reason."""
 MAX_PROGRAMS = 3
 MIN_SHARE = 0.1
 MIN_MEMORY_SHARE = 0.25

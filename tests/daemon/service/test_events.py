@@ -101,7 +101,7 @@ def test_a_request_without_events_names_the_disks_and_sources_that_there_are(
             (("--source", "bogus"), "unknown source 'bogus'; there are kernel, md, scan, vmstat,"),
             (
                 ("--incident", "zzz"),
-                "no event is known of an incident that begins with 'zzz'; 'iowarden incident list",
+                "there is no event of an incident that begins with 'zzz'; 'iowarden incident list",
             ),
             (("--source", "kernal"), "unknown source 'kernal'; did you mean 'kernel'?; there are"),
         ):
