@@ -14,7 +14,8 @@ VALID_DAYS ?= 30
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
 SUITE ?= trixie
-WORKERS ?= $(shell nproc)
+# One more than processors: tests wait for processes, servers and disks a third of their time.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 VENV := .venv
 export DESTDIR PURGE REPOSITORY KEY PUBLIC_KEYS PASSPHRASE_FILE VALID_DAYS
 BIN := $(VENV)/bin

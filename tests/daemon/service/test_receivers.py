@@ -234,7 +234,7 @@ def test_a_test_notification_reports_the_receivers_answer(tmp_path: Path, answer
     assert document["sentences"] == ["'iowarden test-notify' was run"]
     wrong = run("test-notify", "--config", str(path), "nightshift")
     assert wrong.returncode == 1
-    assert "expected a receiver of 'notify', got 'nightshift'; there: ops, alive" in wrong.stderr
+    assert "expected a receiver of 'notify', got 'nightshift';\nthere: ops, alive" in wrong.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

@@ -316,7 +316,7 @@ def test_the_overrides_of_the_documentation_are_good(tmp_path: Path) -> None:
     section = section.partition("\n```")[0]
     text = f"rules_directory: {tmp_path}\noverrides:\n{section}"
     after = rules(load_rules(parse_config(text, "c.yaml")))
-    assert sum(bool(rule.overridden) for rule in after) == 6
+    assert sum(bool(rule.overridden) for rule in after) == 7
 
 
 def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
