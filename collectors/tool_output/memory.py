@@ -107,7 +107,7 @@ def parse_memory(text: str, commands: Mapping[int, str] | None = None) -> Parsed
         unmapped = 100 - 100 * mapped // info.total_bytes
         ratio = max(_FLOOR, min(ratio, unmapped // 2 / 100))
         memory = f"memory, as Linux {'.'.join(map(str, settings.kernel))} counts it"
-    shown = f"{100 * background:.0f} and {100 * ratio:.0f} % of {size(base)} {memory}"
+    shown = f"{percentage(background)} and {percentage(ratio)} of {size(base)} {memory}"
     limits = (
         settings.values.get("dirty_background_bytes") or base * background,
         settings.values.get("dirty_bytes") or base * ratio,

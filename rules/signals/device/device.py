@@ -40,6 +40,8 @@ SPIN_UP_SECONDS = MEANINGS[Guard.SPINNING_UP].min_seconds
 WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
+DISCARD_ALONE_SECONDS = 3600.0
+"""A disk that died under a discard that no program waits for is reported as well."""
 DISCARD_CRITICAL_SECONDS = 180.0
 PAUSING_RATIO = 0.5
 """From this share of the time between two samples on, one of the discards was a long one, or they
@@ -84,6 +86,8 @@ class DeviceProgress:
     """Whether no program waits for it but those that fill it."""
     discarder_only: bool = False
     """Whether no task waits for it but those that discard."""
+    discards_in_flight: int | None = None
+    """How many requests when a poll first showed that in this stall; None: none did."""
     from_before: bool = False
     """Whether all that is in flight was so at the first sample: its counter may have leaked."""
 
@@ -169,7 +173,9 @@ def step(
         if progress.from_before is not is_old:
             progress = replace(progress, from_before=is_old)
         devices[name] = progress
-    devices |= _discarding(devices, kinds, tasks)
+    devices |= _discarding(
+        devices, kinds, tasks, {name: blocks[name].in_flight for name in counted}
+    )
     for name, progress in devices.items():
         if progress.writer_only is not (name in tasks.writer_only):
             devices[name] = replace(progress, writer_only=not progress.writer_only)
@@ -255,23 +261,32 @@ def _stepped(
 
 
 def _discarding(
-    devices: Mapping[str, DeviceProgress], kinds: WatchedKinds, tasks: WaitingTasks
+    devices: Mapping[str, DeviceProgress],
+    kinds: WatchedKinds,
+    tasks: WaitingTasks,
+    in_flight_now: Mapping[str, int],
 ) -> dict[str, DeviceProgress]:
     """Return the devices of which the last poll shows more about discards than their counters.
 
-    One discard may take longer than it is remembered that any completed.
+    One discard may take longer than it is remembered that any completed. It adds no requests while
+    it waits: those that come are of programs that no poll may show, as with asynchronous I/O.
     """
     discarding = {*tasks.discards}
     discarding |= {name for name, paths in kinds.maps.items() if not discarding.isdisjoint(paths)}
-    found = {
-        name: replace(
-            devices[name],
+    found: dict[str, DeviceProgress] = {}
+    for name in discarding & devices.keys():
+        progress = devices[name]
+        is_only = not tasks.discarders_only.isdisjoint((name, *kinds.maps.get(name, ())))
+        least = progress.discards_in_flight
+        if is_only and least is None and progress.stalled_since_seconds is not None:
+            least = in_flight_now[name]
+        found[name] = replace(
+            progress,
             discarding=True,
-            discarder_only=not tasks.discarders_only.isdisjoint((name, *kinds.maps.get(name, ()))),
+            discarder_only=is_only and (least is None or in_flight_now[name] <= least),
+            discards_in_flight=least,
             discarder_at_seconds=tasks.polled_seconds,
         )
-        for name in discarding & devices.keys()
-    }
     for name, progress in devices.items():
         if name in found:
             continue
@@ -383,15 +398,12 @@ def _made(
         if progress.discarding:
             critical = max(critical, DISCARD_CRITICAL_SECONDS)
     notice = limits.notice_seconds
-    if progress.discarder_only:  # it harms nobody: a secure erase may take an hour
-        notice, warning, critical = notice or warning, None, None
+    if progress.discarder_only:  # it harms no program: a secure erase may take an hour
+        notice, warning, critical = notice or warning, DISCARD_ALONE_SECONDS, None
+    by_severity = {"notice": notice, "warning": warning, "critical": critical}
     thresholds = [
         (THRESHOLD, (*labels, ("severity", severity)), seconds)
-        for severity, seconds in (
-            ("notice", notice),
-            ("warning", warning),
-            ("critical", critical),
-        )
+        for severity, seconds in by_severity.items()
         if seconds is not None
     ]
     own = [("iowarden_device_hang_seconds", labels, 0.0), *thresholds]

@@ -108,6 +108,13 @@ def polled(
     going_on = (calls if is_first else calls & before.placeless) if is_calm else frozenset()
     filled = {name for name, own in by_device.items() if _is_writer_only(own, writers, causes)}
     alone = {name for name, own in by_device.items() if all(map(_discards_for_itself, own))}
+    # Of some it is only likely that they discard there: its other requests may be a program's.
+    alone -= {
+        name
+        for task in seen
+        if task not in tasks.tasks
+        for name in stack_below(topology, task.waits_at)
+    }
     return WaitingTasks(
         now,
         tasks.boot_seconds,

@@ -65,10 +65,14 @@ _MILLISECOND, _BUSY_MILLISECONDS = 0.001, 9
 """Position of the time in use among the counters of a device."""
 _HOLDING = re.compile(r"dm-|md|bcache")
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
-_GROUPS = ("device", "slow", "bandwidth", "activity", "md_state", queue_depth.STARVED_GROUP.name)
+_BLOCKED_TASKS = "iowarden_device_blocked_tasks"
+_GROUPS = (
+    *("device", "slow", "bandwidth", "activity", "md_state", queue_depth.STARVED_GROUP.name),
+    "waiters",
+)
 _METRICS = frozenset(
     {
-        *(_HANG, _SLOW, _SYNCHRONIZING, _UTILIZATION, _BANDWIDTH),
+        *(_HANG, _SLOW, _SYNCHRONIZING, _UTILIZATION, _BANDWIDTH, _BLOCKED_TASKS),
         *(queue_depth.STARVED, queue_depth.DOMINANT),
     }
 )
@@ -129,7 +133,12 @@ def device_facts(
         hanging_elsewhere=_named(
             one
             for (metric, one), seconds in values.items()
-            if metric == _HANG and seconds >= HANG_SECONDS and one not in below
+            if metric == _HANG
+            and seconds >= HANG_SECONDS
+            and one not in below
+            # Who writes to it is paused as well; what a server is slow to write is not for it.
+            and is_known
+            and values.get((_BLOCKED_TASKS, one), 0.0) > 0
         ),
         stuck=_named(one for one in below if _is_stuck(one, began_seconds, before, moved, view)),
         slow=_named(slow_disks - starved),

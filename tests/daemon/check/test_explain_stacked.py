@@ -521,18 +521,18 @@ FILES = "# cat /proc/sys/vm/dirty_ratio /proc/sys/vm/dirty_background_ratio; cat
         (
             f"{FILES}{OLD}40\n10\n",
             272388,
-            ("notice", "99 %", "the ratios of 10 and 40 % of 7.8 GiB"),
+            ("notice", "99 %", "the ratios of 10 % and 40 % of 7.8 GiB"),
         ),
         (f"{OLD}vm.dirty_ratio = 40\n", 272388, ("notice", "99 %", "as Linux 2.6.18 counts it")),
-        (f"Linux db1 {OLD}", 272388, ("notice", "99 %", "the default ratios of 10 and 40 %")),
-        (f"{OLD}vm.dirty_ratio = 10\n", 272388, ("warning", "396 %", "of 10 and 10 %")),
+        (f"Linux db1 {OLD}", 272388, ("notice", "99 %", "the default ratios of 10 % and 40 %")),
+        (f"{OLD}vm.dirty_ratio = 10\n", 272388, ("warning", "396 %", "of 10 % and 10 %")),
         # Half of what no program has mapped is less than 40 %.
-        (f"{OLD}vm.dirty_ratio = 40\n", 4272388, ("warning", "172 %", "of 10 and 23 %")),
-        ("", 272388, ("warning", "219 %", "the default ratios of 10 and 20 % of 7.1 GiB free")),
+        (f"{OLD}vm.dirty_ratio = 40\n", 4272388, ("warning", "172 %", "of 10 % and 23 %")),
+        ("", 272388, ("warning", "219 %", "the default ratios of 10 % and 20 % of 7.1 GiB free")),
         (
             "/proc/sys/vm/dirty_ratio:40\n",
             272388,
-            ("warning", "109 %", "the ratios of 10 and 40 %"),
+            ("warning", "109 %", "the ratios of 10 % and 40 %"),
         ),
         (
             "vm.dirty_bytes = 2147483648\n",

@@ -98,3 +98,31 @@ def test_a_probe_that_no_longer_answers_leaves_a_discard_a_hang() -> None:
     host.has_probe = False
     host.pass_seconds(90, [])
     assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_requests_that_come_behind_a_discard_are_of_programs_that_no_poll_shows() -> None:
+    """A database with asynchronous I/O waits in state S: 32 of its requests join the discard."""
+    host, place = with_disk("vda")
+    host.pass_seconds(10, [waits(**{**FSTRIM, "waits_at": place})])
+    host.disks["vda"].in_flight = 33
+    host.pass_seconds(190, [waits(**{**FSTRIM, "waits_at": place})])
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_a_discard_on_a_disk_that_is_only_likely_leaves_a_hang_of_it() -> None:
+    """The thread of btrfs has no device in its name; sda may hang for another reason."""
+    host, _ = with_disk("sda")
+    host.pass_seconds(200, [waits(**{**OF_BTRFS, "waits_at": ""})])
+    assert host.mails()
+
+
+def test_a_disk_that_died_under_a_discard_is_a_warning_after_an_hour() -> None:
+    """A virtio disk has no time-out: nothing else would ever report it."""
+    host, place = with_disk("vda")
+    host.pass_seconds(10, [waits(**{**FSTRIM, "waits_at": place})])
+    thresholds = host.machine.host.signals({"iowarden_device_hang_threshold_seconds"})
+    assert {
+        series.partition('severity="')[2].removesuffix('"}'): seconds
+        for series, seconds in thresholds.items()
+        if 'device="vda"' in series
+    } == {"notice": 10.0, "warning": 3600.0}

@@ -230,7 +230,7 @@ def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> No
     assert strict.host.engine is not None
     alert = next(a for a in strict.host.engine.rules.alerts() if a.name == "WriteStall")
     unknown = alert.annotation("unknown")
-    assert ("Which program wrote the data: the privileged probe" in unknown) is not probe
+    assert ("Who waits is not known: the privileged probe" in unknown) is not probe
     assert ("the evidence lists some of them" in unknown) is probe
 
 
