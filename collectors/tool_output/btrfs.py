@@ -189,7 +189,9 @@ _TABULAR = lazy_pattern(
     r"Corruption errors[ \t]+Generation errors"
 )
 _TABULAR_ROW = lazy_pattern(
-    r"[ \t]*\d{1,20}[ \t]+(?P<device>\S.*?)(?P<counts>(?:[ \t]+\d{1,20}){5})[ \t]*", re.ASCII
+    # A device ends before a blank: else each of many blanks would be tried as its end.
+    r"[ \t]*\d{1,20}[ \t]+(?P<device>\S(?:.*?\S)??)(?P<counts>(?:[ \t]+\d{1,20}){5})[ \t]*",
+    re.ASCII,
 )
 
 
