@@ -24,7 +24,7 @@ def test_each_fault_has_a_mail_after_five_minutes_whenever_iowarden_starts(
     """
     kind = first_mails.KINDS[name]
     found = {}
-    for number in range(3 if examples(1) == 1 else 100):  # a life takes 0.4 s
+    for number in range(3 if examples(1) == 1 else 40):  # a life takes 0.5 s
         played = first_mails.life(kind, random.Random(f"{name} {number}"))
         if missed := first_mails.misses(tmp_path / str(number), kind, played):
             found[number] = missed, played.occurs, played.starts, played.killed
