@@ -175,17 +175,21 @@ def _without_shelves(
     """Return the faults that an adapter may be the cause of: without those of its shelves alone.
 
     While a shelf is away, a disk elsewhere that is slow has a fault of its own, and one that hangs
-    makes those of the same adapter wait. One that is away as well is the first of those that the
-    adapter takes with it; so are three that fail together, for no reason among them.
+    makes those of the same adapter wait. One that is away as well, within a minute, is the first of
+    those that the adapter takes with it; so are three that fail together, for no reason among them.
     """
     whole = graph.parents.get(parent, frozenset())
     shelves = [graph.parents.get(own.subject, frozenset()) for own in causes]
     of_shelves = frozenset[str]().union(*(disks for disks in shelves if disks < whole))
     kinds = {each.what.fault for each in facts if each.subject in of_shelves}
     kinds = kinds & GONE_OR_FAILED or kinds
+    last = max((each.began for each in facts if each.subject in of_shelves), default=math.inf)
     others = [each for each in facts if each.subject not in of_shelves]
     disks = _first_of_each(others)
-    if not whole - of_shelves or any(each.what.fault in kinds for each in disks):
+    taken = (
+        each.what.fault in kinds and each.earliest <= last + TOGETHER_SECONDS for each in disks
+    )
+    if not whole - of_shelves or any(taken):
         return facts
     together = next(_together(disks, len(whole - of_shelves)), [])
     has_reason = bool(_reset_alone(together, facts)) or (together and _failed_alone(together))

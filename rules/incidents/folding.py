@@ -189,7 +189,10 @@ class Targets:
         }
         """Arrays with missing members, and their alert."""
         self._shortages = shortages
-        self._before = _ended_paths(incidents, graph.all_maps())
+        self._before = {
+            **_lost_paths(there, graph),
+            **_ended_paths(incidents, graph.all_maps()),
+        }
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
         """Return the incident of each alert; open ones are merged into that of a deeper cause."""
@@ -247,7 +250,8 @@ class Targets:
     def _previous_session(self, fact: Fact) -> str | None:
         """Return the incident of a session that maps lost their paths with before, and do again.
 
-        Which session it is this time, its line reports a minute or two later.
+        Which session it is this time, its line reports a minute or two later. One whose line is
+        recent, while its maps had their paths back or nobody looked, is lost again.
         """
         if fact.subject != FABRIC_KEY:
             return self._before.get((fact.subject, fact.what.fault))
@@ -395,6 +399,19 @@ def _ended_paths(
         and record.fault is Fault.DEGRADED
         and record.reported is not None
         and record.until_seconds is not None
+    }
+
+
+def _lost_paths(there: OpenMembers, graph: StorageGraph) -> dict[tuple[str, Fault], str]:
+    """Return the incidents of lost sessions by the maps that they carry, of one session each."""
+    sessions: dict[str, set[str]] = {}
+    for home, member in there.values():
+        is_lost = member.subject == home and member.what.fault in causes.STOPS
+        if is_lost and layer_of(home) is Layer.ADAPTER:
+            for name in graph.all_maps() & graph.above.get(home, frozenset()):
+                sessions.setdefault(name, set()).add(home)
+    return {
+        (name, Fault.DEGRADED): homes.pop() for name, homes in sessions.items() if len(homes) == 1
     }
 
 

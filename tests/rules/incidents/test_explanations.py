@@ -505,6 +505,20 @@ def test_maps_that_lose_paths_again_are_reported_with_the_session_that_was_lost_
     assert state.by_key["adapter host2"].firing
 
 
+@pytest.mark.parametrize(
+    ("lost", "title"), [(("host1",), "adapter host1"), (("host1", "host2"), "adapter fabric")]
+)
+def test_maps_lose_paths_with_the_one_session_whose_line_is_recent(
+    lost: tuple[str, ...], title: str
+) -> None:
+    """Their first time was before the start; of two sessions nobody can tell which it is now."""
+    lines = [alert("connection_lost", f"adapter {name}", 1000.0, count=1) for name in lost]
+    again = [alert("MultipathPathLost", f"device dm-{n}", 1400.0) for n in range(3)]
+    steps = (1001.0, lines), (1401.0, [*lines, *again])
+    state, _ = played(*steps, graph=sessions("host1", "host2"))
+    assert {home for home, own in state.by_key.items() if len(own.members) >= 3} == {title}
+
+
 def test_a_name_that_an_adapter_had_before_a_reboot_joins_nobody() -> None:
     """Three disks had errors; 'host0' was the adapter of two of them and is that of the third."""
     graph = StorageGraph(

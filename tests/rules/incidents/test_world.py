@@ -215,18 +215,32 @@ def test_a_shelf_is_the_title_though_an_array_had_lost_a_disk_before(
 
 @pytest.mark.parametrize(
     ("seed", "injected"),
-    [(50174, "leaves, firmware"), (60138, "leaves, errors"), (60373, "power lost, slow")],
+    [
+        (50174, "leaves, firmware"),
+        (60138, "leaves, errors"),
+        (60373, "power lost, slow"),
+        (110_581, "leaves, gone"),
+    ],
 )
 def test_what_the_shelf_that_left_does_not_carry_has_an_incident_of_its_own(
     seed: int, injected: str
 ) -> None:
-    """The adapter is reset, or a disk elsewhere has errors, whose array lost a disk with it."""
+    """The adapter is reset, or a disk elsewhere has errors, whose array lost a disk with it.
+
+    Or a single one is pulled three minutes later.
+    """
     assert is_right(seed, injected)
 
 
 def test_sessions_to_two_storage_arrays_that_are_lost_at_once_are_the_fabric() -> None:
     """No session carries the maps of both."""
     assert is_right(61466, "lost")
+
+
+@pytest.mark.parametrize("seed", [77517, 97475])
+def test_a_session_that_is_lost_again_while_its_line_is_recent_is_one_incident(seed: int) -> None:
+    """What its maps had lost before was over when iowarden started, or half a minute after."""
+    assert is_right(seed, "session lost")
 
 
 def test_a_mail_about_the_fabric_is_titled_with_its_maps_and_then_with_what_waits() -> None:
