@@ -607,6 +607,17 @@ def test_a_hang_that_is_over_at_the_next_look_is_not_urgent(seed: int, injected:
     assert is_right(seed, injected)
 
 
+@pytest.mark.parametrize("seed", [97047, 111_238])
+def test_a_map_with_all_paths_again_within_a_minute_is_no_first_mail(seed: int) -> None:
+    """Its session comes and goes: the first time that a mail is due is a later one."""
+    assert is_right(seed, "session lost")
+
+
+def test_the_end_of_what_waited_for_an_unknown_reason_is_no_mail_about_the_reason() -> None:
+    """iowarden was started while a volume was suspended, and saw writers wait, and go on."""
+    assert is_right(111_262, "suspended")
+
+
 def test_it_finds_a_mail_on_a_healthy_host(slow_disk: tuple[Run, list[Mail]]) -> None:
     """Whatever it is about."""
     run, mails = slow_disk

@@ -546,7 +546,8 @@ class _Knowledge:
 
     def openings(self) -> Iterator[Miss]:
         """Yield a first mail that came too late."""
-        first = min((self.seen[fact.object, fact.kind.value] for fact in self.faults), default=None)
+        seen = {(fact.object, fact.kind.value) for fact in self.faults}
+        first = min(filter(None, (self._first_due(*each) for each in seen)), default=None)
         if first is None or first < self.run.lives[0].start + REPORT_SECONDS or self._away(first):
             return
         urgent = [
@@ -568,6 +569,16 @@ class _Knowledge:
                 yield Miss("no mail at all", f"since {first:.0f}")
         elif mailed > limit:
             yield Miss("first mail late", f"{mailed:.0f} in place of {limit:.0f}")
+
+    def _first_due(self, name: str, kind: str) -> float | None:
+        """Return since when a fault was known for which a mail is due; None: it never was.
+
+        Not of a map that has all of its paths again within a minute: for that it has them.
+        """
+        is_map = name in self.machine.of_role("map") and kind == Kind.DEGRADED
+        least = OPENING_SECONDS if is_map else 0.0
+        spells = self.spells[name, kind]
+        return min((start for start, end in spells if end - start >= least), default=None)
 
     def _together_seconds(self, at: float) -> float:
         """Return how long a first mail waits for what comes with it: of one fault not at all."""

@@ -83,6 +83,9 @@ class Recurrences:
             if mail.reason != "initial report"
             and (mail.reason in GOOD or fault in mail.content or self._is_about(fault, mail))
         ]
+        # The end of what only waited, before it was known for what, is none of this.
+        while mailed and fault not in mailed[0].content | mailed[0].ended:
+            del mailed[0]
         unnoticed = _UNNOTICED_SECONDS.get(self._kind_of(injection), 0.0)
         if len(mailed) > self._allowed(known, len(possible), mailed, unnoticed):
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
