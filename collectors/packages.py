@@ -1,6 +1,6 @@
 """Debian's package of each program that advice names or the probe runs, and that may be missing.
 
-And where that of iowarden has its documentation.
+And where iowarden has its documentation.
 
 Source: packages.debian.org, Debian 12 and 13; Ubuntu 24.04 has the same names. Limits: the programs
 of vendors of RAID controllers are in no distribution.
@@ -8,6 +8,7 @@ of vendors of RAID controllers are in no distribution.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,3 +45,9 @@ PACKAGES: Mapping[str, str] = {
     "zfs": "zfsutils-linux",
     "zpool": "zfsutils-linux",
 }
+
+
+def documentation() -> str:
+    """Return the directory of the pages here: those of the checkout that runs, if it is one."""
+    pages = f"{os.path.dirname(os.path.dirname(os.path.realpath(__file__)))}/packaging/doc"
+    return pages if os.path.isdir(pages) else DOCUMENTATION

@@ -18,7 +18,8 @@ from support import pictures
 from support.golden import excerpt
 from support.recordings import FIXTURES
 
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors import packages
+from iowarden.collectors.packages import DOCUMENTATION, documentation
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.parser import parse_config
@@ -100,7 +101,7 @@ def test_the_changes_are_those_of_the_versions_of_the_package() -> None:
     assert versions == ["Unreleased", *re.findall(r"^iowarden \((.+?)\)", packaged, re.MULTILINE)]
 
 
-def test_a_page_that_the_program_names_is_where_an_installed_host_has_it() -> None:
+def test_a_page_that_the_program_names_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """`iowarden explain` named 'packaging/doc/conditions.md', which is only in a checkout."""
     named = []
     for folder in ("collectors", "rules", "daemon"):
@@ -115,11 +116,16 @@ def test_a_page_that_the_program_names_is_where_an_installed_host_has_it() -> No
                 if isinstance(node, ast.Constant) and node not in docstrings:
                     named += re.findall(r"\S*packaging/doc\S*", str(node.value))
     assert DOCUMENTATION in named
-    assert [each for each in named if not each.startswith(DOCUMENTATION)] == []
+    assert [each for each in named if each not in {DOCUMENTATION, "/packaging/doc"}] == []
     for script in ("install", "debian/rules"):
         assert "/usr/share/doc/iowarden/" in (TOP / "packaging" / script).read_text()
     for name in ("conditions", "metrics", "alerts", "configuration"):
         assert (TOP / "packaging/doc" / f"{name}.md").exists()
+    # In a checkout on a host without the package every hint named a directory that is not there.
+    assert documentation() == str(TOP / "packaging/doc")
+    with monkeypatch.context() as installed:
+        installed.setattr(packages, "__file__", pictures.INSTALLED)
+        assert documentation() == DOCUMENTATION
     # 'status' and 'check' name this section.
     page = (TOP / "packaging/doc/events-and-incidents.md").read_text()
     assert "\n## Why did I get no mail?\n" in page

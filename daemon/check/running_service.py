@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ReadError, UserInputError
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.packages import documentation
 from iowarden.collectors.quantity import duration
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
@@ -287,7 +287,7 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
     unnotified = sum(value for name, _, value in samples if name == _UNNOTIFIED)
     if unnotified:
         what = f"{unnotified:.0f} open incident{'s'[: unnotified != 1]}"
-        page = f"{DOCUMENTATION}/events-and-incidents.md"
+        page = f"{documentation()}/events-and-incidents.md"
         text = (
             f"nobody has been notified about {what}; 'iowarden status' shows why;"
             f" {page}: 'Why did I get no mail?'"

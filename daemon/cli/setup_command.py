@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import UserInputError
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.packages import documentation
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.report import WIDTH
 from iowarden.daemon.cli import command, host_check, mail_command, service_client
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Edited = TypeVar("Edited")
 HEADER = (
     "# Configuration of iowarden. All keys and their defaults:\n"
-    f"# {DOCUMENTATION}/configuration.md\n\n"
+    f"# {documentation()}/configuration.md\n\n"
 )
 """First lines of a new file."""
 _LINE = re.compile(r":\d+: ")

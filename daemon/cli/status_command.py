@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.packages import documentation
 from iowarden.collectors.quantity import duration, quantity
 from iowarden.daemon.cli.service_client import (
     ServiceError,
@@ -290,7 +290,7 @@ def status_sections(status: Status) -> Sections:
         )
         sections += [f"  {problem}" for problem in status.failed_reload.problems]
     if status.unnotified:
-        page = f"{DOCUMENTATION}/events-and-incidents.md"
+        page = f"{documentation()}/events-and-incidents.md"
         sections += [status.unnotified, f"  {page}: 'Why did I get no mail?'"]
     of_incidents = ("severity", "incident", "object", "since", "summary")
     return [

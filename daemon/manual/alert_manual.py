@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.near import did_you_mean
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.packages import documentation
 from iowarden.collectors.quantity import quantity
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.control.documents import (  # noqa: TC001 - the reference reads the types
@@ -289,4 +289,4 @@ def _more(first: Manual) -> Iterator[str]:
     if first.source:
         yield f"source: {first.source}"
     if first.condition:
-        yield f"guards and limits: {DOCUMENTATION}/conditions.md, section {first.condition}"
+        yield f"guards and limits: {documentation()}/conditions.md, section {first.condition}"

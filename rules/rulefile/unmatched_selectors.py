@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.packages import DOCUMENTATION
+from iowarden.collectors.packages import documentation
 from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,
@@ -127,7 +127,8 @@ def _reason(selector: Selector, known: Catalog, records: set[str]) -> str:
         return ""
     if _doubtful(name, known, records):
         close = difflib.get_close_matches(name, known.names | records, 1, 0.8)
-        hint = f"did you mean {close[0]!r}?" if close else f"all names: {DOCUMENTATION}/metrics.md"
+        every = f"all names: {documentation()}/metrics.md"
+        hint = f"did you mean {close[0]!r}?" if close else every
         return f"there is no metric '{name}', so this never matches; {hint}"
     asked = [one for one in selector.matchers if one.label in _TARGET_LABELS]
     of = known.targets.values() if name == UP else (known.targets.get(exporter(name), ()),)
@@ -169,7 +170,7 @@ def _unnamed(selector: Selector, known: Catalog, records: set[str]) -> str:
     if any(all(_fits(one, {METRIC_NAME: name}) for one in names) for name in there):
         return ""
     shown = ", ".join(f'{one.label}{one.operator}"{one.value}"' for one in names)
-    return f"no metric has {shown}, so this never matches; all names: {DOCUMENTATION}/metrics.md"
+    return f"no metric has {shown}, so this never matches; all names: {documentation()}/metrics.md"
 
 
 def _unjoined(node: Binary, known: Catalog) -> str:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
+from iowarden.collectors.packages import documentation
 from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import (
@@ -143,7 +144,7 @@ NOTES = (
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
 )
 REMEDIES = (
-    "all names: /usr/share/doc/iowarden/packaging/doc/metrics.md",
+    f"all names: {documentation()}/metrics.md",
     f"did you mean '{QUEUED}s'?",
     'have instance="db1", job="node"; write that, or set \'targets\' in the configuration',
     "these series have neither 'job' nor 'instance'; leave them out",
