@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import itertools
+import re
 import sys
 import textwrap
 from typing import TYPE_CHECKING, NoReturn
@@ -168,6 +169,8 @@ class _Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         words = [*(sys.argv[1:] if args is None else args)]
+        # So '--since -5d' has a value; argparse takes '-5d', unlike '-5', for an option.
+        self._negative_number_matcher = re.compile(r"-\d")
         has_commands = any(action.nargs == argparse.PARSER for action in self._actions)
         actions = [
             str(name)

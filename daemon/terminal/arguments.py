@@ -45,9 +45,9 @@ def time_to_come(text: str) -> float:
 
 
 def time_past(text: str) -> float:
-    """Return the Unix time of '2d' (ago), or of an ISO 8601 time."""
+    """Return the Unix time of '2d' (ago; '-2d' to journalctl), or of an ISO 8601 time."""
     try:
-        return time.time() - duration_seconds(text)
+        return time.time() - duration_seconds(text.removeprefix("-"))
     except ValueError:
         pass
     try:

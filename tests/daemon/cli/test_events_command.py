@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import events_command, service_client
+from iowarden.daemon.cli import events_command, main, service_client
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
@@ -151,6 +151,23 @@ def test_what_is_requested_arrives(service: Service, capsys: pytest.CaptureFixtu
         "severity": "warning",
     }
     assert capsys.readouterr() == ("", "no matching events\n")
+
+
+def test_days_ago_may_be_written_as_journalctl_has_them(service: Service) -> None:
+    """`--since -2d` was 'expected one argument', as if there were none."""
+    service.answers["events"] = {"answer": EventList()}
+    before = time.time()
+    assert main.main(["events", "--since", "-2d", "--until", "-1h", *at(service)]) == 0
+    asked = service.asked[0].arguments
+    assert before - 2 * 86_400 <= asked["since_seconds"] <= time.time() - 2 * 86_400
+    assert before - 3600 <= asked["until_seconds"] <= time.time() - 3600
+
+
+def test_a_length_of_time_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    """A silence for '-2h' would have ended; the error shows what was written."""
+    with pytest.raises(SystemExit):
+        main.main(["silence", "add", "--reason", "swap", "--for", "-2h", "device=sda"])
+    assert "--for: expected a duration such as 90m or 1d12h, got '-2h'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("--since", "soon"), ("--severity", "bad"), ("-n", "-1")])
