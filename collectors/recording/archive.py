@@ -94,13 +94,14 @@ def members(path: str) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _members(read: Callable[[int], bytes]) -> Iterator[tuple[str, bytes | None]]:
+    header = read(_BLOCK_BYTES)
+    _require_tar(header)
     long_name = b""
     while True:
-        header = _whole(read, _BLOCK_BYTES)
         if not any(header):
             read(_CHUNK_BYTES)  # to the end, where the checksum is
             return
-        if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
+        if not _is_checked(header):
             raise ArchiveError("expected a tar header with its checksum, got another")
         kind, size = header[156:157], _number(header[124:136])
         name = long_name or _name(header)
@@ -125,6 +126,25 @@ def _members(read: Callable[[int], bytes]) -> Iterator[tuple[str, bytes | None]]
             raise ArchiveError(
                 f"'{shown}': expected a file or a directory, got another kind ({kind!r})"
             )
+        header = _whole(read, _BLOCK_BYTES)
+
+
+def _require_tar(begin: bytes) -> None:
+    """Refuse what no archive begins with: its fields would be reported as those of a tar."""
+    if not begin:
+        raise ArchiveError("expected a tar archive, got nothing: it is empty")
+    if len(begin) < _BLOCK_BYTES or (any(begin) and not _is_checked(begin)):
+        raise ArchiveError(
+            "expected a tar archive, as it is or compressed by xz or gzip, got something else,"
+            f" which begins with {begin[:16]!r}"
+        )
+
+
+def _is_checked(header: bytes) -> bool:
+    """Whether the checksum of a header, with blanks in its place, is what its field has."""
+    field = header[148:156].strip(b" \0")
+    total = sum(header) - sum(header[148:156]) + 8 * 32
+    return field.isdigit() and f"{total:o}".encode() == field.lstrip(b"0")
 
 
 def _whole(read: Callable[[int], bytes], count: int) -> bytes:

@@ -64,6 +64,10 @@ _ENTRY_BYTES = 512
 """Memory of Python for an entry in addition to its text and its path."""
 
 
+_NEXT = "name a directory or archive of 'iowarden record'"
+"""What to do about a path that is no recording."""
+
+
 class RecordingError(UserInputError):
     """A recording violates the format."""
 
@@ -169,9 +173,12 @@ def _packed_header(path: str) -> tuple[int, str]:
     except archive.ArchiveError as error:
         if frames:
             return _USUAL_PAGE_SIZE_BYTES, ""
-        place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
-        raise RecordingError(f"{place}: {error}; '{HEADER}' was not read yet") from error
-    raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none")
+        if not name:
+            raise RecordingError(f"'{path}': {error}; {_NEXT}") from error
+        raise RecordingError(
+            f"'{path}' after '{name[:200]}': {error}; '{HEADER}' was not read yet; {_NEXT}"
+        ) from error
+    raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none; {_NEXT}")
 
 
 def count_frames(path: str) -> int:
@@ -270,8 +277,7 @@ def _read_header(directory: str) -> tuple[int, str]:
             return _parse_header(path, file.read(MAX_BYTES))
     except OSError as error:
         raise RecordingError(
-            f"'{path}': expected a recording's header, got: {error.strerror}; name a directory or"
-            " archive of 'iowarden record'"
+            f"'{path}': expected a recording's header, got: {error.strerror}; {_NEXT}"
         ) from error
 
 

@@ -213,11 +213,35 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
     for path, message in (
         (packed(tmp_path / "a.tar.xz", ("000000/clock", CLOCK)), "expected a recording with"),
         (packed(tmp_path / "b.tar.xz", FIRST[0]), "000000': expected a complete frame"),
-        (str(tmp_path / "text"), "expected an octal number in a tar header"),
+        (str(tmp_path / "text"), "expected a tar archive.*begins with b'a text a text"),
         (str(tmp_path / "none.tar.xz"), "No such file"),
     ):
         with pytest.raises(RecordingError, match=message):
             list(steps(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "got nothing: it is empty"),
+        (gzip.compress(b""), "got nothing: it is empty"),
+        (b"dmesg", "got something else, which begins with b'dmesg'"),
+        (b"BZh91AY&SY" + bytes(range(1, 255)) * 9, "compressed by xz or gzip, got something else"),
+        (lzma.compress(b"<6>[    0.000000] Linux version 6.12.41\n" * 99), "begins with b'<6>"),
+        (gzip.compress(bytes(range(256)) * 9)[:-99], "its end: it is truncated"),
+        (bytes(1024), "expected a recording with 'recording.json' in it, got none"),
+    ],
+    ids=["empty", "nothing", "short", "bzip2", "log", "cut", "no file"],
+)
+def test_what_is_no_recording_at_all_is_refused_with_what_to_name(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    """The wrong file was told of 'an octal number in a tar header', and of no other to name."""
+    (tmp_path / "saved").write_bytes(content)
+    with pytest.raises(RecordingError, match=message) as refused:
+        Recording(str(tmp_path / "saved"))
+    assert str(refused.value).startswith(f"'{tmp_path}/saved': expected ")
+    assert str(refused.value).endswith("; name a directory or archive of 'iowarden record'")
 
 
 def test_a_machine_that_only_grows_is_refused(
