@@ -42,6 +42,19 @@ _AROUND = lazy_pattern(
 """Decorations by a shell or a forum around an output; '# 1' begins a line of smartctl's."""
 _MIN_QUOTED = 0.6
 """Minimum ratio of marked lines; the others are the rests of broken ones."""
+_PACKED: Mapping[bytes, str] = {
+    b"\x1f\x8b": "unpack it: zcat FILE | iowarden explain; a recording: iowarden replay FILE",
+    b"\xfd7zXZ\0": "unpack it: xzcat FILE | iowarden explain; a recording: iowarden replay FILE",
+    b"\x28\xb5\x2f\xfd": "unpack it: zstdcat FILE | iowarden explain",
+    b"BZh": "unpack it: bzcat FILE | iowarden explain",
+    b"PK\x03\x04": "unpack it: unzip -p FILE | iowarden explain",
+    b"LPKSHHRH": "a journal: journalctl --file FILE | iowarden explain",
+}
+"""What makes text of a file that begins like this.
+
+Source: gzip.5, 'The .xz File Format', RFC 8878, bzip2.1, APPNOTE.TXT 4.3.7, systemd's Journal File
+Format.
+"""
 _MAX_CONTROLS = 0.05
 """Maximum ratio of control characters; serial numbers of faulty disks have some."""
 
@@ -68,14 +81,24 @@ def session(content: bytes) -> str:
         text = content.decode(errors="backslashreplace")
         damaged = len(content) - len(content.decode(errors="ignore").encode())
         if damaged > _MAX_CONTROLS * len(content):
-            raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+            raise _binary(content)
     if len(_CONTROLS.findall(text)) > _MAX_CONTROLS * len(text):
-        raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+        raise _binary(content)
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if not text.strip():
-        raise ParseError("expected what a tool or the kernel printed, got nothing")
+        raise ParseError(
+            "expected what a tool or the kernel printed, got nothing; many tools print only as"
+            " root: sudo smartctl -x /dev/DISK | iowarden explain"
+        )
     text = _fenced(_dedented(_unquoted(text.translate(_BLANKS))))
     return rejoined(one_line_entries(text))
+
+
+def _binary(content: bytes) -> ParseError:
+    """Return the error about bytes that are no text, and the command that makes text of them."""
+    texts = (text for magic, text in _PACKED.items() if content.startswith(magic))
+    then = next(texts, "pass what a tool prints: smartctl -x /dev/DISK | iowarden explain")
+    return ParseError(f"expected text, got binary data, beginning {content[:16]!r}; {then}")
 
 
 def _unquoted(text: str) -> str:

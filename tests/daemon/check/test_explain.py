@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -550,14 +551,16 @@ def test_line_ends_controls_and_encodings_of_other_systems(kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"", "got nothing"),
-        (b" \n\n", "got nothing"),
-        (b"\x1f\x8b\x08\x00" + bytes(range(256)) * 20, "binary data"),
-        (b"\0" * 4096, "binary data"),
+        (b"", "got nothing; many tools print only as root: sudo smartctl -x /dev/DISK | "),
+        (b" \n\n", "got nothing; many tools print only as root: "),
+        (b"\x1f\x8b\x08\x00" + bytes(range(256)) * 20, "; unpack it: zcat FILE | iowarden explain"),
+        (lzma.compress(DEGRADED.encode()) * 9, "; unpack it: xzcat FILE | iowarden explain"),
+        (b"LPKSHHRH\x0c\0\0\0\x07\0\0\0" + bytes(264), "; a journal: journalctl --file FILE | "),
+        (b"\0" * 4096, "; pass what a tool prints: smartctl -x /dev/DISK | iowarden explain"),
         (b"-" * (32 * 1024 * 1024 + 1), "expected at most 33554432 bytes, got more"),
         (b"hello, world\n", "add '--as' and its name: storcli, megacli, arcconf"),
     ],
-    ids=["empty", "blank", "compressed", "zeroes", "huge", "prose"],
+    ids=["empty", "blank", "gzip", "xz", "journal", "zeroes", "huge", "prose"],
 )
 def test_what_cannot_be_read_is_refused_with_its_reason(run: Run, text: bytes, told: str) -> None:
     """Exit status 2, one line, and what to do about it."""
