@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
+from iowarden.collectors.packages import documentation
 from iowarden.collectors.quantity import duration
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
@@ -315,9 +316,22 @@ class CommandHandler:
         text = json_codec.text(command.arguments, "expression")
         if len(text) > MAX_QUERY_CHARACTERS:
             raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
-        answer = answers.result(self._query(text, now), self._known(now).realtime(now))
+        try:
+            found = self._query(text, now)
+        except PromqlError as error:
+            raise ValueError(
+                f"query {text[:80]!r}: line {error.line}, column {error.column}: {error.message};"
+                f" what is supported: {documentation()}/rules.md, section 'Which PromQL'"
+            ) from error
+        except EvaluationError as error:
+            raise ValueError(f"query {text[:80]!r}: {error}") from error
+        answer = answers.result(found, self._known(now).realtime(now))
         queries, known = self._engine.queries, metric_answers.names(self._engine)
-        notes = (queries.near(text, known), queries.incomplete(text, now))
+        notes = (
+            queries.near(text, known),
+            queries.unmatched(text, self._engine.rules.alerts(), now, known),
+            queries.incomplete(text, now),
+        )
         return replace(answer, note="; ".join(filter(None, notes)))
 
     def _silence(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.quantity import duration
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
+from iowarden.rules.engine import query_notes
 from iowarden.rules.engine.sample_hub import REQUESTED_SECONDS
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import EvaluationError, PromqlError, TooExpensiveError
@@ -15,11 +16,12 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.selectors import selects
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, SeriesStore
+from iowarden.rules.rulefile.unmatched_selectors import OF_ALERTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from iowarden.collectors.model import Sample
+    from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.engine.sample_hub import SampleHub
     from iowarden.rules.engine.source_status import SourceStatus
     from iowarden.rules.promql import evaluator
@@ -99,9 +101,15 @@ class Queries:
         """
         expression = compile_expression(text)
         self._request_history(expression, now)
+        return expression.evaluate(self._every_store(expression, alerts, now), now, budget=budget)
+
+    def _every_store(
+        self, expression: Expression, alerts: Iterable[life.Alert], now: float
+    ) -> SeriesStore:
+        """Return a store with what an expression reads, whatever it is from."""
         hub = self._hub
         if expression.names <= hub.wanted and not expression.reads_any:
-            return expression.evaluate(hub.store, now, budget=budget)
+            return hub.store
         store = SeriesStore()
         for chunk in hub.chunks():
             if chunk.name.startswith("node_"):
@@ -124,7 +132,7 @@ class Queries:
         for name in hub.store.names() if expression.reads_any else expression.names:
             if hub.wants(name):
                 store.share(hub.store, name)
-        return expression.evaluate(store, now, budget=budget)
+        return store
 
     def _check_history(self, expression: Expression) -> None:
         """Refuse an expression that needs more history than is stored.
@@ -178,7 +186,7 @@ class Queries:
 
     def near(self, text: str, known: Collection[str]) -> str:
         """Return a hint at names like those of an expression that nothing has, '' if none."""
-        there = {*known, *self._hub.store.names()}
+        there = {*known, *self._hub.store.names(), *OF_ALERTS, scrape_labels.UP}
         parts = []
         for name in sorted(compile_expression(text).names - there):
             like = difflib.get_close_matches(name, there, 3, 0.75)
@@ -186,6 +194,19 @@ class Queries:
                 f"no metric is named '{name}'" + (f"; near: {', '.join(like)}" if like else "")
             )
         return "; ".join(parts)
+
+    def unmatched(
+        self, text: str, alerts: Iterable[life.Alert], now: float, known: Collection[str]
+    ) -> str:
+        """Return which labels of an expression, and values of them, no series has; '' if none."""
+        expression = compile_expression(text)
+        store = self._every_store(expression, alerts, now)
+
+        def series_of(name: str) -> list[Labels]:
+            every = map(store.series, [name] if name else store.names())
+            return [one.labels for of in every for one in of if one.sample(now) is not None]
+
+        return "; ".join(dict.fromkeys(query_notes.unmatched(parse(text), series_of, known)))
 
     def selected(self, text: str, device: str | None) -> list[Sample]:
         """Return the newest samples of a selector, without those of other devices.

@@ -132,7 +132,7 @@ def _reason(selector: Selector, known: Catalog, records: set[str]) -> str:
         return f"there is no metric '{name}', so this never matches; {hint}"
     asked = [one for one in selector.matchers if one.label in _TARGET_LABELS]
     of = known.targets.values() if name == UP else (known.targets.get(exporter(name), ()),)
-    if any(all(_fits(one, dict(own)) for one in asked) for own in of):
+    if any(all(fits(one, dict(own)) for one in asked) for own in of):
         return _without_label(selector, known)
     there = sorted({f'{label}="{text}"' for own in of for label, text in own})
     hint = (
@@ -167,7 +167,7 @@ def _unnamed(selector: Selector, known: Catalog, records: set[str]) -> str:
     if not names or any(exporter(p) in one.value for one in names for p in known.prefixes):
         return ""
     there = known.names | records | OF_ALERTS | {UP}
-    if any(all(_fits(one, {METRIC_NAME: name}) for one in names) for name in there):
+    if any(all(fits(one, {METRIC_NAME: name}) for one in names) for name in there):
         return ""
     shown = ", ".join(f'{one.label}{one.operator}"{one.value}"' for one in names)
     return f"no metric has {shown}, so this never matches; all names: {documentation()}/metrics.md"
@@ -240,7 +240,8 @@ def _joined(node: Binary, known: Catalog) -> _Labels | None:
     return _Labels(left.possible - named, left.certain - named)
 
 
-def _fits(matcher: LabelMatcher, labels: Mapping[str, str]) -> bool:
+def fits(matcher: LabelMatcher, labels: Mapping[str, str]) -> bool:
+    """Whether labels match; one that is missing counts as empty."""
     text = labels.get(matcher.label, "")
     match matcher.operator:
         case "=":

@@ -160,7 +160,10 @@ def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
         assert said(host, "query", "node_memory_MemTotal_bytes").startswith("node_memory_MemTotal")
         done = host.program.command("query", "1 +")
         assert done.returncode == 1
-        assert "1:" in done.stderr
+        assert done.stderr.startswith("query '1 +': line 1, column ")
+        assert "packaging/doc/rules.md, section 'Which PromQL'" in done.stderr
+        mistyped = host.program.command("query", 'iowarden_device_size_bytes{devise="sda"}')
+        assert "has the label 'devise'; did you mean 'device'?" in mistyped.stderr
 
 
 def kernel_log(*lines: tuple[float, str]) -> dict[str, str]:
