@@ -8,6 +8,7 @@ compare what follows from it, and none tests a device by itself. Units: seconds.
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -103,6 +104,12 @@ _VIRTUAL_DRIVERS = frozenset({"ibmvscsi", "scsifront", "storvsc_host", "virtio_s
 """Source: proc_name in kernel 6.12, ibmvscsi.c, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c,
 vmw_pvscsi.c."""
 
+GIVEN_UP_SECONDS = 60.0
+"""In this time the kernel has given up a request twice (SCSI and NVMe: after 30 s)."""
+_PATIENT_DRIVERS = frozenset({"storvsc_host", "virtio_scsi"})
+"""A request that times out gets its time once more, as often as that takes. Source: kernel,
+storvsc_drv.c (storvsc_eh_timed_out), virtio_scsi.c (virtscsi_eh_timed_out)."""
+
 _IOCTL_CALLS = frozenset({"16", "29", "54"})
 """Its number on x86_64; arm64 and riscv; 32-bit, powerpc and s390. Source: the syscall tables."""
 _COMMANDS = frozenset(
@@ -177,6 +184,18 @@ def is_virtual(device: Device, hosts: Hosts) -> bool:
 def is_of_hypervisor(device: Device) -> bool:
     """Whether a disk belongs to a hypervisor by its own name, vendor or model."""
     return virtual_device(device)
+
+
+def given_up_seconds(device: Device, hosts: Hosts) -> float:
+    """Return how old a request can be that the kernel has not given up; inf: it never does.
+
+    A driver without a timeout shows none: virtio-blk, xen-blkfront, rbd, those without requests.
+    That of NVMe is shown from 5.0 on. Source: kernel, block/blk-sysfs.c (queue_attr_visible).
+    """
+    is_patient = hosts.get(device.host or "", _UNKNOWN_HOST).driver in _PATIENT_DRIVERS
+    if is_patient or (device.timeout_seconds is None and not device.name.startswith("nvme")):
+        return math.inf
+    return max(2 * (device.timeout_seconds or 0.0), GIVEN_UP_SECONDS)
 
 
 def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:

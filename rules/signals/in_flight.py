@@ -12,30 +12,23 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
 
-WINDOW_SECONDS = 30.0
-TURNOVERS = 100
-"""After so many completions per request that never completed, none of them can be a waiting one."""
-RARE_SECONDS, RARE_TURNOVERS = 60.0, 3
-"""Of a disk that is hardly used: in this time the kernel has given up a request twice (SCSI and
-NVMe: after 30 s), and others that were issued later have completed."""
+TURNOVERS = 3
+"""So many others per request that is shown all the time have completed, to compare with them."""
 _LOG_IMPROBABLE = math.log(1e-6)
 """A series of samples this improbable shows a wrong counter, not what is in flight."""
 _MILLISECOND = 0.001
-OVERTAKEN_SECONDS = 10.0
-"""So long nothing completes, and then others within a fraction of that time: what was in flight all
-the while was overtaken by them, and the device does not hang."""
 OVERTAKEN_RATIO = 0.5
+"""What completes after a pause within such a fraction of it was issued after it had begun."""
 FROM_BEFORE_RATIO = 0.5
 """Of the mean in flight since the first sample: so little of it completed."""
-WAIT_SECONDS = 60.0
-"""In this time the kernel has given up a request twice while others complete."""
-EXCESS_SECONDS = 120.0, 3600.0
-"""So long the samples of a device that always has some in flight are compared with their mean;
-older ones do not show that a counter leaked since."""
+EXCESS_TIMES, EXCESS_SECONDS = 2.0, 3600.0
+"""So many times as long as the kernel permits a request, and so long at most, the samples of a
+device that always has some in flight are compared with their mean; older ones do not show that a
+counter leaked since."""
 _EXCESS = 0.7
 """Of a leak the samples show more than the mean by 1, give or take their own scatter."""
 _ERRORS = 2.5
@@ -63,33 +56,51 @@ class Excess(NamedTuple):
     squares: float = 0.0
     """The sum of their squares, each weighted by the samples that show the same requests."""
 
-    def leaked(self, known: int) -> int:
+    def leaked(self, known: int, given_up_seconds: float) -> int:
         """Return how many have leaked, `known` or more.
 
         More have if fewer, and one request that waits as long as the kernel permits, do not explain
-        the excess.
+        the excess. A counter that is known to leak has leaked as much as is most likely: times
+        that are rounded explain less than that.
         """
-        if self.seconds < EXCESS_SECONDS[0]:
+        if self.seconds < EXCESS_TIMES * given_up_seconds:
             return known
         mean = self.requests / self.samples
-        least = mean - self._error() + 1 - WAIT_SECONDS / self.seconds
+        least = mean - self._error() + 1 - given_up_seconds / self.seconds
+        if known or least >= 1:
+            least += self._rounding()
         return max(known, int(min(least, mean + 1 - _EXCESS)))
 
-    def is_over(self, known: int) -> bool:
+    def is_over(self, known: int, given_up_seconds: float) -> bool:
         """Whether it is known that no more have leaked than `known`, or it is too old."""
-        least, longest = EXCESS_SECONDS
+        least = EXCESS_TIMES * given_up_seconds
         most = self.requests / self.samples + self._error()
-        return self.seconds >= longest or (self.seconds >= least and most < known + 1)
+        return self.seconds >= max(EXCESS_SECONDS, least) or (
+            self.seconds >= least and most < known + 1
+        )
 
     def _error(self) -> float:
         """Return by how much the mean excess may differ from the true one."""
         mean = self.requests / self.samples
         variance = max(self.squares / self.samples - mean**2, 0.0)
-        in_flight = self.times / self.seconds
-        return _ERRORS * math.sqrt(variance / self.samples) + _TIME_RATIO * in_flight
+        return _ERRORS * math.sqrt(variance / self.samples) + self._rounding()
+
+    def _rounding(self) -> float:
+        """Return by how much the mean excess may differ because times are rounded."""
+        return _TIME_RATIO * self.times / self.seconds
 
 
 NO_EXCESS = Excess()
+
+
+class First(NamedTuple):
+    """The first sample of all: what it had in flight may have leaked before that."""
+
+    at_seconds: float
+    milliseconds: int
+    total: int
+    min_shown: int
+    """In flight in any sample since."""
 
 
 class Counted(NamedTuple):
@@ -122,9 +133,8 @@ class Counted(NamedTuple):
     """Time between samples between which something completed."""
     working_samples: int = 0
     excess: Excess = NO_EXCESS
-    is_first: bool = False
-    """Whether the window began with the first sample of all: what it had in flight may have leaked
-    before that. A disk that is plugged in later counts from 0."""
+    first: First | None = None
+    """None: it has shown nothing in flight since. A disk that is plugged in later counts from 0."""
 
 
 _NONE = Counted(0)
@@ -135,25 +145,28 @@ def step(
     state: Mapping[str, Counted],
     now: float,
     blocks: Mapping[str, BlockIo],
-    names: Iterable[str],
+    given_up: Mapping[str, float],
     leaked: Mapping[str, int] | None = None,
     first: Collection[str] = (),
 ) -> dict[str, Counted]:
     """Return the state after a sample. `leaked`: stored number per device, for the first sample.
 
-    `first`: devices for which it is the first sample of all, and which are not known from before.
+    `given_up`: for each device, in seconds, how old a request can be that the kernel has not given
+    up; inf: it never does, or a task waits that may wait for one. Then what stays in flight is a
+    request, however many overtake it. `first`: devices for which it is the first sample of all, and
+    which are not known from before.
 
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
     Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
     Next to a larger m the samples show more than m on average, by as many as leaked, and more than
     their scatter.
-    So have those that newer ones overtake. A leak lasts until fewer are shown, and the counter may
-    leak again. Time in which nothing completes does not count: what a hung device has in flight
-    waits.
+    So have those that newer ones overtake, once they are that old. A leak lasts until fewer are
+    shown, and the counter may leak again. Time in which nothing completes does not count: what a
+    hung device has in flight waits.
     """
     result: dict[str, Counted] = {}
-    for name in names:
+    for name, given_up_seconds in given_up.items():
         block = blocks.get(name)
         if block is None:
             continue
@@ -162,21 +175,37 @@ def step(
             continue
         before, total = state.get(name), block.completed_total
         if before is None or total < before.total:
-            before = _began(now, block, (leaked or {}).get(name, 0))._replace(
-                is_first=name in first
-            )
+            before = _began(now, block, (leaked or {}).get(name, 0))
+            if name in first:
+                before = before._replace(
+                    first=First(now, block.milliseconds_total, total, block.in_flight)
+                )
         elif not before.floor or now < before.at_seconds:
             before = _began(now, block, before.leaked)
+        elif given_up_seconds == math.inf:
+            floor = min(before.floor, block.in_flight)
+            worked = before.worked_seconds if total == before.total else now
+            before = _began(now, block, before.leaked, first=before.first)._replace(
+                floor=floor, leaked=min(before.leaked, floor), worked_seconds=worked
+            )
         elif total != before.total:
-            before = _worked(before, now, block)
+            before = _worked(before, now, block, given_up_seconds)
         else:
             floor = min(before.floor, block.in_flight)
             before = before._replace(floor=floor, leaked=min(before.leaked, floor), at_seconds=now)
+        if before.first is not None and block.in_flight < before.first.min_shown:
+            before = before._replace(first=before.first._replace(min_shown=block.in_flight))
         result[name] = before
     return result
 
 
-def _began(now: float, block: BlockIo, leaked: int, log_probability: float = 0.0) -> Counted:
+def _began(
+    now: float,
+    block: BlockIo,
+    leaked: int,
+    log_probability: float = 0.0,
+    first: First | None = None,
+) -> Counted:
     """Return a window that begins with this sample."""
     shown, total = block.in_flight, block.completed_total
     milliseconds = block.milliseconds_total
@@ -190,15 +219,17 @@ def _began(now: float, block: BlockIo, leaked: int, log_probability: float = 0.0
         milliseconds,
         now,
         milliseconds,
+        first=first,
     )
 
 
-def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
+def _worked(before: Counted, now: float, block: BlockIo, given_up_seconds: float) -> Counted:
     """Return the state after a sample before which something completed."""
     floor = min(before.floor, block.in_flight)
+    is_overtaken = _is_overtaken(before, block, given_up_seconds)
     after = before._replace(
         floor=floor,
-        leaked=floor if _is_overtaken(before, block) else min(before.leaked, floor),
+        leaked=floor if is_overtaken else min(before.leaked, floor),
         at_seconds=now,
         total=block.completed_total,
         worked_seconds=now,
@@ -208,7 +239,8 @@ def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
         working_samples=before.working_samples + 1,
         excess=_exceeded(before, now, block),
     )
-    return _classified(after, block) if _is_turned_over(after) else after
+    is_over = _is_turned_over(after, given_up_seconds)
+    return _classified(after, block, given_up_seconds) if is_over else after
 
 
 def _exceeded(before: Counted, now: float, block: BlockIo) -> Excess:
@@ -229,10 +261,10 @@ def _exceeded(before: Counted, now: float, block: BlockIo) -> Excess:
     )
 
 
-def _is_overtaken(before: Counted, block: BlockIo) -> bool:
-    """Whether what completed now was issued long after what is still in flight."""
+def _is_overtaken(before: Counted, block: BlockIo, given_up_seconds: float) -> bool:
+    """Whether what completed now was issued after what the kernel would have given up by now."""
     waited = before.at_seconds - before.worked_seconds
-    if waited < OVERTAKEN_SECONDS or not block.milliseconds_total:
+    if waited < given_up_seconds or not block.milliseconds_total:
         return False
     took = (block.milliseconds_total - before.worked_milliseconds) * _MILLISECOND
     return 0 <= took < OVERTAKEN_RATIO * waited
@@ -244,24 +276,23 @@ def is_from_before(counted: Counted, block: BlockIo) -> bool:
     It waits since then, or leaked before: it is only known by who waits for it. The time after the
     last completion does not count: a disk that was busy all the time before is one that hangs.
     """
-    if not counted.is_first or block.in_flight != counted.floor:
+    first = counted.first
+    if first is None or block.in_flight != first.min_shown:
         return False
-    milliseconds = block.milliseconds_total - counted.milliseconds_total
-    if counted.completed and not milliseconds:  # a driver that does not report times
+    milliseconds = block.milliseconds_total - first.milliseconds
+    if block.completed_total != first.total and not milliseconds:  # a driver that reports no times
         return False
-    elapsed = counted.worked_seconds - counted.since_seconds
-    return milliseconds * _MILLISECOND <= FROM_BEFORE_RATIO * counted.floor * elapsed
+    elapsed = counted.worked_seconds - first.at_seconds
+    return milliseconds * _MILLISECOND <= FROM_BEFORE_RATIO * first.min_shown * elapsed
 
 
-def _is_turned_over(window: Counted) -> bool:
+def _is_turned_over(window: Counted, given_up_seconds: float) -> bool:
     """Whether what was in flight when the window began must have completed by now."""
-    if window.working_seconds >= WINDOW_SECONDS and window.completed >= TURNOVERS * window.floor:
-        return True
     elapsed = window.at_seconds - window.since_seconds
-    return elapsed >= RARE_SECONDS and window.completed >= RARE_TURNOVERS * window.floor
+    return elapsed >= given_up_seconds and window.completed >= TURNOVERS * window.floor
 
 
-def _classified(window: Counted, block: BlockIo) -> Counted:
+def _classified(window: Counted, block: BlockIo, given_up_seconds: float) -> Counted:
     """Return the state after a window, with what it shows, and the next window."""
     milliseconds = block.milliseconds_total - window.milliseconds_total
     mean = milliseconds * _MILLISECOND / window.working_seconds
@@ -269,15 +300,17 @@ def _classified(window: Counted, block: BlockIo) -> Counted:
     # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves nothing.
     if 0 < mean < _MAX_MEAN:
         log_probability += window.working_samples * math.log(mean)
+    at, first = window.at_seconds, window.first
     if log_probability < _LOG_IMPROBABLE:  # the next windows show whether more leak
-        return _began(window.at_seconds, block, window.floor)
-    after = _began(window.at_seconds, block, window.leaked, log_probability)
+        return _began(at, block, window.floor, first=first)
+    after = _began(at, block, window.leaked, log_probability, first)
     if log_probability:  # what is not improbable yet is so of the fewest of all these samples
         after = after._replace(floor=window.floor)
     excess = window.excess
     if not excess.samples:
         return after
-    leaked = min(excess.leaked(window.leaked), window.floor)
+    leaked = min(excess.leaked(window.leaked, given_up_seconds), window.floor)
     if leaked > window.leaked:
-        return _began(window.at_seconds, block, leaked)
-    return after if excess.is_over(window.leaked) else after._replace(excess=excess)
+        return _began(at, block, leaked, first=first)
+    is_over = excess.is_over(window.leaked, given_up_seconds)
+    return after if is_over else after._replace(excess=excess)

@@ -154,7 +154,8 @@ def step(
                 if recalled is not None:
                     known[name] = recalled
     first = _seen_first(known, kinds.limits) if state.last_seconds is None else frozenset()
-    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, first)
+    given_up = hang_thresholds.given_up_seconds(kinds, tasks.awaited)
+    counted = in_flight.step(state.counted, now, blocks, given_up, leaked, first)
     devices: dict[str, DeviceProgress] = {}
     waits = {
         name
@@ -585,7 +586,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
     tasks = _next_tasks(state.tasks, view, derived.topology, stood)
-    waiting = _now_waiting(tasks, view)
+    waiting = _now_waiting(tasks, view, derived.topology)
     after = step(stood, now, blocks, kinds, inputs.uptime_seconds, waiting)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
     state = WatchState(
@@ -649,7 +650,7 @@ def _discards_at(state: DeviceState, view: View, topology: Topology) -> str:
     )
 
 
-def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:
+def _now_waiting(tasks: WaitingTasks, view: View, topology: Topology) -> WaitingTasks:
     """Return who waits now: no program while '/proc/stat' counts none and no poll saw any.
 
     Of their commands those that the kernel counts in flight.
@@ -657,6 +658,7 @@ def _now_waiting(tasks: WaitingTasks, view: View) -> WaitingTasks:
     stat, sysctl = view.inputs.snapshot.stat, view.inputs.snapshot.vm_sysctl
     if sysctl is None or sysctl.kernel >= NO_COMMANDS_KERNEL:
         tasks = replace(tasks, commands={})
+    tasks = replace(tasks, awaited=waiting_tasks.awaited(view, topology))
     is_nobody = stat is not None and not stat.procs_blocked and not tasks.waited_for
     return replace(tasks, waited_for=frozenset()) if is_nobody else tasks
 

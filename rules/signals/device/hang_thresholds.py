@@ -6,6 +6,7 @@ over to another: a delay that is an alarm for one kind is normal for another. Un
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,9 +60,11 @@ class WatchedKinds(NamedTuple):
     """Multipath map -> its paths."""
     keys: Mapping[str, str]
     """Device -> key that distinguishes it from another device of the same name."""
+    given_up_seconds: dict[str, float]
+    """Device -> how old a request can be that the kernel has not given up; inf: it never does."""
 
 
-NOTHING = WatchedKinds({}, {}, {})
+NOTHING = WatchedKinds({}, {}, {}, {})
 
 
 def kinds(
@@ -73,6 +76,7 @@ def kinds(
     maps = _maps(topology)
     paths = {path for own in maps.values() for path in own}
     limits: dict[str, HangThresholds] = {}
+    given_up: dict[str, float] = {}
     hosts = guards.host_kinds(scsi)
     stack = None if mounts is None else DeviceStack(topology, mounts.mounts)
     system = frozenset() if mounts is None else _of_system(mounts)
@@ -92,10 +96,21 @@ def kinds(
         else:
             spins = device.rotational is not False and not name.startswith("nvme")
             limits[name] = HangThresholds(WARNING_SECONDS, critical, spins=spins)
+        given_up[name] = guards.given_up_seconds(device, hosts)
     for name, own in maps.items():
         longest = max(_critical(topology.devices[path]) for path in own)
         limits[name] = _guarded(Guard.MULTIPATH, MEANINGS[Guard.MULTIPATH].min_seconds + longest)
-    return WatchedKinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
+        given_up[name] = max(given_up[path] for path in own)
+    keys = {name: _key(topology.devices[name]) for name in limits}
+    return WatchedKinds(limits, maps, keys, given_up)
+
+
+def given_up_seconds(kinds: WatchedKinds, awaited: Collection[str]) -> Mapping[str, float]:
+    """Return for each device how old a request can be, inf: as old as it is shown.
+
+    `awaited`: devices whose requests tasks wait for, however old these are.
+    """
+    return kinds.given_up_seconds | dict.fromkeys(kinds.limits.keys() & awaited, math.inf)
 
 
 def _guarded(

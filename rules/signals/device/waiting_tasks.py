@@ -15,7 +15,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals import discards, guards
 from iowarden.rules.signals.activity import stack_below
-from iowarden.rules.signals.storage_call import may_wait_for_disk
+from iowarden.rules.signals.storage_call import Purpose, may_wait_for_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.signals.discards import Discarder
+    from iowarden.rules.signals.signal import View
 
 POLLED_SECONDS = 30.0
 """After so long a poll is no evidence: the probe may hang as well."""
+AWAITED_SECONDS = 4.0
+"""Two polls show that a call has not returned for so long."""
 WRITER_SECONDS = 600.0
 """A program paused for its writing within this time is a writer, also in its final fsync."""
 Causes = Mapping[int, frozenset[int] | None]
@@ -74,6 +77,9 @@ class WaitingTasks:
     """
     unplaced_discards: bool = False
     """Whether tasks discard, and it is not known where."""
+    awaited: frozenset[str] = frozenset()
+    """Devices for which tasks have waited in one call: what stays in flight may be their request.
+    """
 
 
 NOTHING = WaitingTasks()
@@ -149,6 +155,25 @@ def _by_device(
 
 def _call(task: BlockedTask) -> Call:
     return Call(task.pid, task.start_ticks, task.system_call, task.voluntary_switches)
+
+
+def awaited(view: View, topology: Topology) -> frozenset[str]:
+    """Return the devices for which tasks have waited in one call, with those below them.
+
+    One for which the device is not known may wait for any, if it is seen to wait for storage.
+    """
+    # Of a group after those about devices the state is that of the second before.
+    polls = view.states["waits"].polls if "waits" in view.states else None
+    now = view.inputs.now_seconds
+    if polls is None or polls.last_seconds is None or now - polls.last_seconds > POLLED_SECONDS:
+        return frozenset()
+    found: set[str] = set()
+    for wait in polls.waits.values():
+        if wait.min_seconds >= AWAITED_SECONDS and may_wait_for_disk(wait.task):
+            stack = stack_below(topology, wait.task.waits_at) if wait.task.waits_at else ()
+            is_anywhere = not stack and wait.purpose is Purpose.STORAGE
+            found |= frozenset(topology.devices) if is_anywhere else frozenset(stack)
+    return frozenset(found)
 
 
 def aged(state: WaitingTasks, now: float) -> WaitingTasks:

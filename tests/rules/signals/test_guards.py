@@ -120,7 +120,7 @@ def test_the_guard_that_permits_most_counts() -> None:
 
 def test_a_path_stalls_from_the_time_on_that_its_map_permits() -> None:
     """Its requests fail over meanwhile: by itself it never hangs, and its writes may stall."""
-    kinds = WatchedKinds({"sda": HangThresholds(None, None, 10.0)}, {"dm-0": ("sda",)}, {})
+    kinds = WatchedKinds({"sda": HangThresholds(None, None, 10.0)}, {"dm-0": ("sda",)}, {}, {})
     state = device.DeviceState({"sda": device.DeviceProgress(1)}, kinds=kinds)
     assert device.threshold_seconds(state, "sda") == 45
     assert device.threshold_seconds(state, "sdb") == 10, "a disk that is not known yet"
