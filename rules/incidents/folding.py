@@ -251,7 +251,7 @@ class Targets:
         """Return the incident of a session that maps lost their paths with before, and do again.
 
         Which session it is this time, its line reports a minute or two later. One whose line is
-        recent, while its maps had their paths back or nobody looked, is lost again.
+        recent, while its maps had their paths back or the service did not run, is lost again.
         """
         if fact.subject != FABRIC_KEY:
             return self._before.get((fact.subject, fact.what.fault))

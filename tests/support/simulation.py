@@ -143,11 +143,12 @@ class Looks:
         self.memory = self.host.memory
         self.write = self.memory.write
         self.now = START
+        self.booted = START - UPTIME
 
     def look(self, times: int = 1, every: float = 15.0) -> None:
         """Let time pass."""
         for _ in range(times):
-            self.host.tick(self.now - START + UPTIME, self.now)
+            self.host.tick(self.now - self.booted, self.now)
             self.now += every
 
     def restart(self) -> None:

@@ -3,7 +3,9 @@
 After an error the kernel makes the file system (the superblock) read-only and leaves the mount
 unchanged; 'mount -o remount,ro' changes both, also after an error. So a command is known to be the
 cause only where the file system is known to be well: the kernel logged no error of it, and ext4,
-which stores its errors until e2fsck clears them, has none. Source: kernel, fs/proc_namespace.c
+which stores its errors until e2fsck clears them, has none. That the kernel stopped a file system is
+stored until it is writable again: its lines are known for a day, and not before the log is read
+after a restart. Source: kernel, fs/proc_namespace.c
 show_mountinfo (prints both), fs/ext4/super.c ext4_handle_error; from 6.15 ext4 prints
 'emergency_ro' instead.
 Limits: ext4 of 6.12 to 6.14, and of 6.1 with later updates, shows nothing in this table; its error
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 EMERGENCY = frozenset({"emergency_ro", "shutdown"})
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 """Mounted by ext4, whose superblock stores the number of errors."""
+_STOPPED = "stopped "
+"""Begins the stored keys of file systems that the kernel stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,15 @@ class MountState:
     """When mounts were last writable, and the names of their devices.
 
     `writable`: when a mount was last writable. `names`: block devices by number, so that a second
-    without '/proc/diskstats' does not rename them. `stopped`: when the kernel first logged that the
-    file system of a mount became read-only, or stopped, after an error; until it is writable again.
+    without '/proc/diskstats' does not rename them. `stopped`: since when the kernel's log has had
+    that the file system of a mount became read-only, or stopped, after an error; until it is
+    writable again.
     `ext4_errors`: error counts in superblocks as last read, by device; None: not read.
     """
 
     writable: Mapping[str, Pairs] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    stopped: frozenset[str] = frozenset()
+    stopped: Mapping[str, float] = field(default_factory=dict)
     ext4_errors: Mapping[str, int | None] | None = None
 
 
@@ -79,12 +84,14 @@ class _Evaluation:
         unread = "kernel_log" in view.inputs.failed
         self._logged = None if unread else view.inputs.file_system_errors
         self._writable = dict(state.writable)
-        self._stopped: set[str] = set()
+        booted = self._now - view.inputs.uptime_seconds
+        self._stopped_before = {key: at for key, at in state.stopped.items() if at >= booted}
+        self._stopped: dict[str, float] = {}
 
     def state(self) -> MountState:
         """Return the state after it."""
-        stopped = frozenset(self._stopped)
-        return MountState(baseline.bounded(self._writable), self._names, stopped, self._counts)
+        writable = baseline.bounded(self._writable)
+        return MountState(writable, self._names, self._stopped, self._counts)
 
     def samples(self, mount: Mount) -> list[Sample]:
         """Return the samples of a mount."""
@@ -98,8 +105,8 @@ class _Evaluation:
         before = key in self._before.writable
         if not read_only and not emergency:
             baseline.seen(self._writable, key, 1.0, self._now)
-        if (self._logged or {}).get(device) or (key in self._before.stopped and read_only):
-            self._stopped.add(key)
+        if (self._logged or {}).get(device) or (key in self._stopped_before and read_only):
+            self._stopped[key] = self._stopped_before.get(key, self._now)
         if wanted is False and not emergency:
             before = read_only = False
         by_error = key in self._stopped or "ro" not in mount.options
@@ -126,13 +133,24 @@ class _Evaluation:
 
 
 def remember(state: MountState) -> Mapping[str, Pairs]:
-    """Return which mounts were writable."""
-    return state.writable
+    """Return which mounts were writable, and which file systems the kernel stopped."""
+    stopped = {f"{_STOPPED}{key}": ((at, 1.0),) for key, at in state.stopped.items()}
+    return {**state.writable, **stopped}
 
 
 def recall(state: MountState, stored: Mapping[str, Pairs]) -> MountState:
-    """Return the state with the mounts that were writable before the restart."""
-    return replace(state, writable={**stored, **state.writable})
+    """Return the state with what was stored of the mounts before the restart."""
+    before = {
+        key.removeprefix(_STOPPED): pairs[0][0]
+        for key, pairs in stored.items()
+        if key.startswith(_STOPPED) and pairs
+    }
+    writable = {key: pairs for key, pairs in stored.items() if not key.startswith(_STOPPED)}
+    return replace(
+        state,
+        writable={**writable, **state.writable},
+        stopped={**state.stopped, **before},
+    )
 
 
 def _wanted(mount: Mount, mounts: Mounts) -> bool | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from support.database import Database, drive, self_tests, subjects, threads, usage
 from support.live import text, watched
 
@@ -82,6 +83,39 @@ def test_ext4_that_aborted_its_journal_is_not_read_only_by_a_command(tmp_path: P
         assert "remount,rw" not in text(mail)
         assert "A command" not in text(mail)
     assert all("FilesystemUnexpectedReadOnly" not in text(mail) for mail in later)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        ("ext4", ("Aborting journal on device sdb1-8.",)),
+        ("xfs", ("XFS (sdb1): Filesystem has been shut down due to log error (0x2).",)),
+    ],
+)
+def test_a_file_system_that_the_kernel_stopped_is_no_news_after_a_restart(
+    tmp_path: Path, kind: str, lines: tuple[str, ...]
+) -> None:
+    """Wanted: one critical mail, and no more: of no restart, also after a day without iowarden.
+
+    Somebody mounted it read-only after the error. It was mailed as REOPENED, a day later as OK, and
+    then as mounted so by a command.
+    """
+    live = Database(tmp_path)
+    live.mounts["sdb"] = f"26 25 8:17 / /srv rw,relatime - {kind} /dev/sdb1 rw"
+    live._files["/etc/fstab"] = f"/dev/sdb1 /srv {kind} defaults 0 2\n"
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        live.mounts["sdb"] = f"26 25 8:17 / /srv ro,relatime - {kind} /dev/sdb1 ro"
+        live.kernel.says(*lines)
+        (mail,) = host.wait(12)
+        assert "[CRITICAL]" in mail["Subject"]
+        for away_seconds in (2.0, 90_000.0):
+            assert host.program.end() == 0
+            live.leap(away_seconds, away_seconds)
+            host.start_again()
+            assert subjects(host.wait(700, 20.0)) == []
+        status = host.program.command("status").stdout
+    assert "/srv is read-only: the kernel made it so" in status
 
 
 def test_xfs_finds_its_metadata_damaged_and_shuts_down(tmp_path: Path) -> None:

@@ -253,6 +253,30 @@ def test_ext4_that_aborted_its_journal_and_is_mounted_read_only_is_not_a_command
     assert machine.states("FilesystemReadOnly") == {"resolved"}
 
 
+def test_a_file_system_that_the_kernel_stopped_is_that_after_a_restart(
+    machine: FakeMachine,
+) -> None:
+    """The log is not read yet, or is from another day: the alert goes on, and advises no remount.
+
+    After a reboot nothing shows why it is mounted read-only.
+    """
+    logged(machine, {"sda1": True})
+    machine.mount("ro", "ro")
+    machine.look(3)
+    machine.restart()
+    machine.look(3)
+    assert machine.states("FilesystemReadOnly") == {"firing"}
+    logged(machine, {})
+    machine.look(30)
+    assert machine.fired == [("FilesystemReadOnly", "critical")]
+    assert "remount,rw" not in advice(machine, "FilesystemReadOnly")
+    machine.booted = machine.now - 10.0
+    machine.restart()
+    machine.look(30)
+    assert machine.states("FilesystemReadOnly") == {"resolved"}
+    assert machine.fired[-1] == ("FilesystemUnexpectedReadOnly", "warning")
+
+
 def test_what_fstab_has_as_read_only_is_left_alone() -> None:
     """An intended read-only root, a bind mount of a container and an image."""
     machine = FakeMachine()
