@@ -22,7 +22,7 @@ from iowarden.collectors.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
     from iowarden.collectors.machine import Machine
 
@@ -71,6 +71,11 @@ class Source(Generic[T]):
         if self.restrict is not None and whole_devices is not None:
             value = self.restrict(value, whole_devices)
         return self.emit(value)
+
+
+def of_whole_devices(value: Mapping[str, T], whole_devices: Container[str]) -> dict[str, T]:
+    """Return the entries of these devices: without partitions and devices that hold nothing yet."""
+    return {name: entry for name, entry in value.items() if name in whole_devices}
 
 
 def read_by_poller(_: Machine) -> NoReturn:

@@ -12,6 +12,7 @@ from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.block.udev import parse_signature, parse_zvol
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
+from iowarden.collectors.filesystem.mountinfo import read_mountinfo
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     SECTOR_BYTES,
@@ -60,6 +61,12 @@ _LV = lazy_pattern(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
 _BARE = lazy_pattern(r"(?:loop|ram|zram|sr|fd)\d+")
 """Devices without a udev lookup: in memory, in a file, or removable."""
 _ZVOL = lazy_pattern(r"zd\d+")
+_MADE_IN_ADVANCE = lazy_pattern(r"(?:loop|ram|zram|nbd)\d+")
+"""Devices that their driver creates before anybody wants one (loop.c, max_loop; brd.c, rd_nr; zram,
+num_devices; nbd.c, nbds_max).
+"""
+_RAM_DISK = lazy_pattern(r"ram\d+")
+"""They have their size from the start, and count no request (kernel, drivers/block/brd.c)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +301,8 @@ def topology(devices: Mapping[str, Device], numbers: Mapping[str, str] | None = 
 def read_block(root: Machine) -> Topology:
     """Read '/sys/block'.
 
-    A device that vanishes meanwhile is left out; an attribute that cannot be read is None.
+    A device that vanishes meanwhile is left out, as is one that holds nothing yet: a loop device
+    without a file, a RAM disk that nobody uses. An attribute that cannot be read is None.
     Limits: may hang on a sick disk or array. Errors: AbsentError, ReadError (of '/sys/block').
     """
     listed: dict[str, list[str]] = {}
@@ -338,6 +346,7 @@ def read_block(root: Machine) -> Topology:
         )
         for name, entries in listed.items()
     }
+    devices = _in_use(root, devices)
     if any(device.host for device in devices.values()):
         devices = _attached(root, devices)
     found = _with_backing(topology(devices, numbers))
@@ -354,6 +363,33 @@ def read_block(root: Machine) -> Topology:
             for name in sorted({each.shelf for each in devices.values() if each.shelf})
         },
     )
+
+
+def _in_use(root: Machine, devices: Mapping[str, Device]) -> dict[str, Device]:
+    """Return the devices without those that were made in advance and that hold nothing.
+
+    A loop device without a file, zram without a size and an nbd device without a server have the
+    size 0; what is still mounted on one that lost its server keeps it.
+    """
+    bare = {
+        name
+        for name, device in devices.items()
+        if _MADE_IN_ADVANCE.fullmatch(name)
+        and (not device.size_bytes or _RAM_DISK.fullmatch(name))
+        and not (device.backing_file or device.partitions or device.holders)
+    }
+    if not bare:
+        return dict(devices)
+    try:
+        in_use = {mount.device_number for mount in read_mountinfo(root)}
+    except (AbsentError, ReadError, ParseError):  # the collector mountinfo reports it
+        return dict(devices)
+    in_use |= {area.path.removeprefix("/dev/") for area in _swaps(root)}
+    return {
+        name: device
+        for name, device in devices.items()
+        if name not in bare or not in_use.isdisjoint((name, device.device_number or ""))
+    }
 
 
 def _with_backing(found: Topology) -> Topology:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
-from iowarden.collectors.source import Source
+from iowarden.collectors.source import Source, of_whole_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.machine import Machine
 
@@ -150,7 +150,6 @@ FAMILIES = tuple(
 )
 _OURS = tuple(zip((family.name for family in FAMILIES), _UNITS, strict=True))
 _NODE = tuple(zip(("node_disk_" + name for name in _NODE_NAMES), _NODE_UNITS, strict=True))
-_MEMORY_BACKED = ("loop", "ram", "zram")
 NODE_IGNORED = lazy_pattern(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 """Source: node_exporter, default of --collector.diskstats.device-exclude."""
 
@@ -191,17 +190,10 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
     return result
 
 
-def restrict(value: Mapping[str, BlockIo], whole_devices: Container[str]) -> dict[str, BlockIo]:
-    """Return only the named devices: without partitions."""
-    return {name: block for name, block in value.items() if name in whole_devices}
-
-
 def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
-    """Return the samples of FAMILIES, except loop and RAM devices that never had a request."""
+    """Return the samples of FAMILIES."""
     samples: list[Sample] = []
     for name, block in value.items():
-        if name.startswith(_MEMORY_BACKED) and not any(block.counters):
-            continue
         labels = (("device", name),)
         samples += [
             (metric, labels, counter * unit)
@@ -239,7 +231,7 @@ SOURCE: Source[Mapping[str, BlockIo]] = Source(
     read=read_diskstats,
     families=FAMILIES,
     emit=emit,
-    restrict=restrict,
+    restrict=of_whole_devices,
     objects=("device",),
     lists=("device", lambda value: value),
     node=node_samples,

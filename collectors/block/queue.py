@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
-from iowarden.collectors.source import Source
+from iowarden.collectors.source import Source, of_whole_devices
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
 
 if TYPE_CHECKING:
@@ -251,6 +251,7 @@ SOURCE: Source[Mapping[str, Queue]] = Source(
     read=read_queue,
     families=FAMILIES,
     emit=emit,
+    restrict=of_whole_devices,
     objects=("device",),
     unreadable=unreadable,
 )

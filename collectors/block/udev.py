@@ -10,7 +10,7 @@ from iowarden.collectors.block import diskstats
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.collectors.source import Source
+from iowarden.collectors.source import Source, of_whole_devices
 from iowarden.collectors.sysfs import entry_name
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ SOURCE: Source[Mapping[str, UdevDevice]] = Source(
     read=read_udev,
     families=FAMILIES,
     emit=emit,
+    restrict=of_whole_devices,
     objects=("device",),
     node=node_samples,
     node_prefixes=(

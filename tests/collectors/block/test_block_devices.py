@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.loops import loops
 
 from iowarden.collectors.block.block_devices import (
     Md,
@@ -17,9 +18,12 @@ from iowarden.collectors.block.block_devices import (
 )
 from iowarden.collectors.block.disk_identity import parse_serial_page, parse_wwn
 from iowarden.collectors.filesystem.btrfs_owner import FileSystem
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import MachineMaker
 
 Files = dict[str, str | bytes | None]
@@ -216,6 +220,68 @@ def test_what_is_no_disk_is_no_leaf(machine: MachineMaker) -> None:
     ):
         files |= disk(name)
     assert read_block(machine(files)).leaves == ("nbd0", "sdaa")
+
+
+ROOT_MOUNT = "21 1 8:0 / / rw - ext4 /dev/sda rw\n"
+
+
+def made_in_advance(name: str, number: str, sectors: int = 0) -> Files:
+    """Files of a device that its driver made and that nobody uses yet."""
+    return disk(name, dev=f"{number}\n", size=f"{sectors}\n")
+
+
+UNUSED = (
+    made_in_advance("loop0", "7:0")
+    | made_in_advance("ram0", "1:0", 8192)
+    | made_in_advance("zram0", "252:0")
+    | made_in_advance("nbd0", "43:0")
+    | disk("sda")
+)
+
+
+def test_devices_that_hold_nothing_yet_are_left_out(machine: MachineMaker) -> None:
+    """A loop device without file, RAM disk without user, zram without size, nbd without server."""
+    files = UNUSED | {"/proc/1/mountinfo": ROOT_MOUNT}
+    assert list(read_block(machine(files)).devices) == ["sda"]
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        # A file shorter than a sector: loop.c rounds the size down.
+        ("loop0", {"/sys/block/loop0/loop/backing_file": "/srv/tiny\n"}),
+        # Kernels before 2.6.37 have no 'loop/backing_file'.
+        ("loop0", {"/sys/block/loop0/size": "2048\n"}),
+        ("zram0", {"/sys/block/zram0/size": "2048\n"}),
+        ("nbd0", {"/sys/block/nbd0/size": "2048\n"}),
+        # Its server was lost, and what is mounted stays.
+        ("nbd0", {"/proc/1/mountinfo": ROOT_MOUNT + "22 1 43:0 / /a rw - xfs /dev/nbd0 rw\n"}),
+        ("ram0", {"/proc/1/mountinfo": ROOT_MOUNT + "22 1 1:0 / /a rw - ext2 /dev/ram0 rw\n"}),
+        ("ram0", {"/sys/block/ram0/ram0p1/partition": "1\n"}),
+        ("ram0", {"/sys/block/ram0/holders/dm-0": None}),
+        (
+            "ram0",
+            {"/proc/swaps": "Filename Type Size Used Priority\n/dev/ram0 partition 4092 0 -2\n"},
+        ),
+    ],
+)
+def test_a_device_made_in_advance_is_there_once_it_holds_or_carries_something(
+    machine: MachineMaker, name: str, use: Files
+) -> None:
+    """The others stay left out."""
+    files = UNUSED | {"/proc/1/mountinfo": ROOT_MOUNT} | use
+    assert set(read_block(machine(files)).devices) == {"sda", name}
+
+
+def test_while_the_mounts_are_not_known_no_device_is_left_out(machine: MachineMaker) -> None:
+    """With hidepid nobody but root reads them: a RAM disk may carry a file system."""
+    assert len(read_block(machine(UNUSED)).devices) == 5
+
+
+def test_a_real_loop_device_is_listed_while_it_has_its_file(tmp_path: Path) -> None:
+    """As the running kernel has it."""
+    with loops(tmp_path, 1, 1) as [(name, image)]:
+        assert read_block(Machine("/")).devices[name].backing_file == str(image)
 
 
 def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) -> None:
