@@ -184,14 +184,14 @@ def parse_vmstat(text: str) -> Parsed:
     if not rows:
         unread.append(UnparsedLine("vmstat: expected rows of numbers, got none"))
         return Parsed(Tool.VMSTAT, unparsed=tuple(unread))
-    findings = _stalls(rows)
+    findings = (*_stalls(rows), *_swapping(rows))
+    if not findings and _swaps_at_times(rows):
+        unread.append(UnparsedLine(_SWAP_NOT_JUDGED))
     health = ComponentHealth.ATTENTION if findings else ComponentHealth.OK
     details = {
         "rows": len(rows),
         "most tasks that wait for I/O (b)": max(row.get("b", 0) for row in rows),
-        "most blocks read and written (bi+bo)": max(
-            row.get("bi", 0) + row.get("bo", 0) for row in rows
-        ),
+        "most blocks read and written (bi+bo)": max(_blocks(row) for row in rows),
     }
     return Parsed(
         Tool.VMSTAT,
@@ -207,24 +207,70 @@ def _integer(word: str) -> int:
 
 
 def _stalls(rows: Sequence[dict[str, int]]) -> tuple[Finding, ...]:
-    """Return the longest stall: tasks wait for I/O, the CPU waits, and no block moves."""
+    """Return the longest stall: tasks wait for I/O, the CPU waits, and (nearly) no block moves."""
     longest = run = waiting = 0
+    few = max(_blocks(row) for row in rows) * _LULL
     for row in rows:
-        stalled = row.get("b", 0) > 0 and not row.get("bi", 0) and not row.get("bo", 0)
+        tasks, blocks = row.get("b", 0), _blocks(row)
+        stalled = tasks > 0 if not blocks else tasks > 1 and blocks <= few
         run = run + 1 if stalled and row.get("wa", 1) > 0 else 0
         longest = max(longest, run)
         waiting = max(waiting, row.get("b", 0) if run else 0)
     if longest < _STALLED_SECONDS:
         return ()
     text = (
-        f"up to {waiting} tasks wait for I/O (b) in {longest} rows in a row while no block is read"
-        " or written (bi, bo): a device answers nothing, or its controller writes out its cache"
+        f"up to {waiting} tasks wait for I/O (b) in {longest} rows in a row while next to no block is"
+        " read or written (bi, bo): a device answers nothing, or its controller writes out its cache"
     )
     advice = (
         "Find the device while it happens: 'iostat -x 1' (requests in flight, none completed), and"
         " the kernel's log. See who waits: 'iowarden top'."
     )
     return (Finding("warning", "IoStalled", "vmstat", text, advice),)
+
+
+def _blocks(row: Mapping[str, int]) -> int:
+    return row.get("bi", 0) + row.get("bo", 0)
+
+
+def _swapping(rows: Sequence[dict[str, int]]) -> tuple[Finding, ...]:
+    """Return that memory is short: each row writes to swap and reads back, and tasks wait.
+
+    The first row is an average since boot. Swap that is compressed in memory makes no task wait.
+    """
+    measured = rows[1:]
+    busy = [row for row in measured if row.get("so", 0) and row.get("si", 0) and row.get("b", 0)]
+    if len(measured) < _STALLED_SECONDS or len(busy) < len(measured):
+        return ()
+    out, back = (max(row[name] for row in busy) for name in ("so", "si"))
+    text = (
+        f"in each of {len(busy)} rows memory is written to swap (so, up to {out}) and read back"
+        f" (si, up to {back}), while up to {max(row['b'] for row in busy)} tasks wait for I/O (b):"
+        " the programs need more memory than the host has"
+    )
+    return (Finding("warning", "Swapping", "vmstat", text, _SWAP_ADVICE),)
+
+
+def _swaps_at_times(rows: Sequence[dict[str, int]]) -> bool:
+    """Whether some rows write to swap, or most read from it; of a single row a high average."""
+    if len(rows) == 1:
+        return rows[0].get("so", 0) >= _HIGH_AVERAGE
+    measured = rows[1:]
+    back = sum(row.get("si", 0) > 0 for row in measured)
+    return any(row.get("so", 0) for row in measured) or 2 * back > len(measured)
+
+
+_LULL = 0.01
+"""Ratio to the most blocks of a row at which next to nothing moves."""
+_HIGH_AVERAGE = 100
+_SWAP_ADVICE = (
+    "See which programs use most memory: ps -eo pid,rss,comm --sort=-rss | head; whether it lasts:"
+    " vmstat 10 60; which swap is on a disk: swapon --show"
+)
+_SWAP_NOT_JUDGED = (
+    "vmstat: memory is written to swap or read back (so, si) in some rows, which is a fault only if"
+    " it lasts for ten minutes: vmstat 10 60; which swap is on a disk: swapon --show"
+)
 
 
 def _parse_proc_vmstat(counts: dict[str, int]) -> Parsed:

@@ -297,6 +297,43 @@ def test_a_stall_in_vmstat_is_rows_in_which_tasks_wait_and_nothing_moves() -> No
     assert read(VMSTAT + row(4, 900) + "pondering\n").status == 2
 
 
+def test_a_stall_may_have_rows_in_which_the_journal_alone_writes() -> None:
+    """A hundredth of the best row, with several tasks waiting; one slow task is no stall."""
+    row = " 0  {} 3780 935592 32048 5205528 0 0 0 {} 1270 371 0 4 25 71 0\n"
+    best = VMSTAT + row.format(4, 65500) * 3
+    stalled = read(best + (row.format(4, 0) + row.format(4, 8)) * 3)
+    assert [each.alert for each in stalled.alerts] == ["IoStalled"]
+    assert read(best + (row.format(1, 40) + row.format(4, 900)) * 5).status == 0
+
+
+def _swapping(back: int, out: int, waiting: int = 12) -> str:
+    return f" 2 {waiting:2} 7955208 94012 1176 301120 {back} {out} 9981 12900 5332 9012 9 11 12 68 0\n"
+
+
+def test_swap_that_is_written_and_read_back_all_the_time_is_a_warning() -> None:
+    """The first row is an average since boot: it alone shows nothing that happens now."""
+    found = read(VMSTAT + _swapping(0, 0) + _swapping(9120, 11204) * 4)
+    assert [(each.severity, each.alert) for each in found.alerts] == [("warning", "Swapping")]
+    assert "11204" in found.alerts[0].text
+    assert read(VMSTAT + _swapping(812, 944) + _swapping(0, 0) * 4).status == 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        _swapping(0, 0) + _swapping(0, 0) * 3 + _swapping(0, 1928),
+        _swapping(0, 0) + _swapping(3100, 4000, waiting=0) * 4,
+        _swapping(0, 0) + _swapping(2400, 0) * 4,
+        _swapping(812, 944),
+    ],
+    ids=["one burst", "compressed in memory", "read back only", "average since boot"],
+)
+def test_swap_that_may_be_harmless_is_neither_well_nor_a_fault(rows: str) -> None:
+    found = read(VMSTAT + rows)
+    assert (found.status, found.alerts) == (2, ())
+    assert "ten minutes" in found.unparsed[0].reason
+
+
 def test_a_list_of_bad_blocks_is_a_warning_and_an_empty_one_none() -> None:
     """One number in a line, and the line in a header; runs are shown as ranges."""
     banner = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
