@@ -159,6 +159,7 @@ class Parsed:
 
 SMARTCTL_HEADINGS = (
     r"=== START OF (?:INFORMATION|READ SMART DATA|SMART DATA) SECTION ==="
+    r"|SMART Attributes Data Structure revision number:"
     r"|Vendor Specific SMART Attributes with Thresholds:|ID# ATTRIBUTE_NAME[ \t]"
     r"|SMART/Health Information \(NVMe Log|SMART overall-health self-assessment test result:"
     r"|SMART Health Status:|SMART (?:Extended )?Self-test [Ll]og |SMART Error Log Version"

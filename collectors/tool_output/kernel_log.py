@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.kmsg import (
     kernel_classifier,
     kernel_drivers,
@@ -93,7 +94,7 @@ def parse_kernel_log(text: str) -> Parsed:
     return Parsed(
         Tool.KERNEL,
         events=tuple(events),
-        findings=tuple(_last_members(events)),
+        findings=tuple(_lost_members(events, text)),
         outputs=("kernel log",) if known else (),
         unparsed=tuple(unread),
         lines=count,
@@ -101,33 +102,60 @@ def parse_kernel_log(text: str) -> Parsed:
     )
 
 
-def _last_members(events: Sequence[LocatedEvent]) -> Iterator[Finding]:
-    """Yield arrays that have one member, or one path, left, and were not rebuilt later in the text.
+def _lost_members(events: Sequence[LocatedEvent], text: str) -> Iterator[Finding]:
+    """Yield arrays that lost a member, and were not rebuilt later in the text.
 
-    The service reads that from /proc/mdstat. Of more members it depends on the level, which the
-    kernel does not print with their number.
+    The service reads their redundancy from /proc/mdstat. Here it is that of the level and of the
+    members that are left; critical unless the array certainly survives one more failure.
     """
-    left: dict[str, str] = {}
-    member = ""
+    lost: dict[str, _Loss] = {}
+    last = ""
     for each in events:
         event = each.event
         if event.kind == "md_disk_failure":
-            member = event.device
-        elif event.kind == "md_members" and _CONTINUES.search(event.text):
-            left[event.device] = member
+            last = event.place
+            before = lost.get(last)
+            lost[last] = _Loss(event.device, event.text, number=before.number + 1 if before else 1)
+        elif event.kind == "md_members" and (left := _CONTINUES.search(event.text)):
+            array = event.device or last
+            loss = lost.pop(last if last in lost else array, _Loss("", event.text))
+            lost[array] = replace(loss, left=int(left[1]))
         elif event.kind == "md_sync_done":
-            left.pop(event.device, None)
-            left.pop("", None)  # to 2.6.32 the line has no array
-    for array, failed in left.items():
-        after = f" after {failed} failed" * bool(failed)
-        text = f"{array or 'an array'}: one member is left{after}: {NONE_LEFT}"
-        yield Finding("critical", "MdDegraded", array or failed, text, _LAST_MEMBER_ADVICE)
+            lost.pop(event.device, None)
+            lost.pop("", None)  # to 2.6.32 the line has no array
+    survivors = set(_DOUBLE_PARITY.findall(text))
+    for array, loss in lost.items():
+        name, after = array or "an array", f" after {loss.member} failed" * bool(loss.member)
+        if loss.left == 1:
+            told = f"{name}: one member is left{after}: {NONE_LEFT}"
+        elif (array in survivors and loss.number == 1) or (loss.left and _COPIES.match(loss.text)):
+            continue
+        else:
+            told = f"{name}: {loss.member or 'a member'} failed; it may have {NONE_LEFT}"
+        yield Finding("critical", "MdDegraded", array or loss.member, told, _LOST_MEMBER_ADVICE)
 
 
-_CONTINUES = lazy_pattern(r"Operation continuing on 1 (?:devices|IO paths)\b")
-_LAST_MEMBER_ADVICE = (
-    "Back up first what the last member holds. See what the array is now: cat /proc/mdstat;"
-    " mdadm --detail /dev/MD. Then add a new disk: mdadm /dev/MD --add NEW-DISK"
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """The last member that an array lost.
+
+    Fields: `left` is the number of those that it has, None: not in the text; `number` that of the
+    lost ones.
+    """
+
+    member: str
+    text: str
+    left: int | None = None
+    number: int = 1
+
+
+_CONTINUES = lazy_pattern(r"Operation continuing on (\d{1,9}) (?:devices|IO paths)\b", re.ASCII)
+_COPIES = lazy_pattern(r"(?:md/)?(?:raid1|multipath)(?::\S{1,40})?: ", re.ASCII)
+"""Each member has all data: two of them survive one more failure."""
+_DOUBLE_PARITY = lazy_pattern(r"md/raid:(\S{1,40}): raid level 6 active with ", re.ASCII)
+_LOST_MEMBER_ADVICE = (
+    "Back up first what the array holds. See what it is now: cat /proc/mdstat; mdadm --detail"
+    " /dev/MD. Then add a new disk: mdadm /dev/MD --add NEW-DISK"
 )
 
 

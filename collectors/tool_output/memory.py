@@ -219,8 +219,9 @@ def _stalls(rows: Sequence[dict[str, int]]) -> tuple[Finding, ...]:
     if longest < _STALLED_SECONDS:
         return ()
     text = (
-        f"up to {waiting} tasks wait for I/O (b) in {longest} rows in a row while next to no block is"
-        " read or written (bi, bo): a device answers nothing, or its controller writes out its cache"
+        f"up to {waiting} tasks wait for I/O (b) in {longest} rows in a row while next to no block"
+        " is read or written (bi, bo): a device answers nothing, or its controller writes out its"
+        " cache"
     )
     advice = (
         "Find the device while it happens: 'iostat -x 1' (requests in flight, none completed), and"

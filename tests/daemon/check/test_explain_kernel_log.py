@@ -288,7 +288,7 @@ def test_a_directory_that_ext4_cannot_read() -> None:
     ],
 )
 def test_an_array_with_one_member_left_has_no_redundancy(lines: str, array: str) -> None:
-    """As the kernels from 2.6.18 on print it; with more members the level decides."""
+    """As the kernels from 2.6.18 on print it; of copies two survive one more failure."""
     (worst, *_) = read(lines.format(1), "kernel").alerts
     assert (worst.severity, worst.object) == ("critical", array)
     assert "no redundancy left" in worst.text
@@ -296,3 +296,25 @@ def test_an_array_with_one_member_left_has_no_redundancy(lines: str, array: str)
     assert [each.severity for each in more] == ["warning"]
     rebuilt = lines.format(1) + f"\nmd: {array if array == 'md0' else 'md0'}: recovery done."
     assert all("no redundancy" not in each.text for each in read(rebuilt, "kernel").alerts)
+
+
+@pytest.mark.parametrize("members", ["", "md/{}:md1: Operation continuing on 3 devices.\n"])
+@pytest.mark.parametrize("level", ["raid", "raid10"])
+def test_an_array_that_lost_a_member_may_have_no_redundancy_left(level: str, members: str) -> None:
+    """RAID 4, 5 and 6 print 'raid': of one member less only RAID 6 survives another failure."""
+    lost = f"md/{level}:md1: Disk failure on sdc1, disabling device.\n{members.format(level)}"
+    (worst, *_) = read(lost, "kernel").alerts
+    assert (worst.severity, worst.alert, worst.object) == ("critical", "MdDegraded", "md1")
+    assert "sdc1" in worst.text
+    rebuilt = read(f"{lost}md: md1: recovery done.\n", "kernel").alerts
+    assert [each.severity for each in rebuilt] == ["warning"]
+
+
+def test_double_parity_survives_the_loss_of_one_member() -> None:
+    """The level is in the line with which the array was started."""
+    level = "md/raid:md1: raid level 6 active with 4 out of 4 devices, algorithm 2\n"
+    lost = "md/raid:md1: Disk failure on sdc1, disabling device.\n"
+    left = "md/raid:md1: Operation continuing on 3 devices.\n"
+    assert [each.severity for each in read(level + lost + left, "kernel").alerts] == ["warning"]
+    second = lost.replace("sdc1", "sdd1") + left.replace("3", "2")
+    assert read(level + lost + left + second, "kernel").alerts[0].severity == "critical"

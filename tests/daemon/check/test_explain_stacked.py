@@ -307,7 +307,9 @@ def test_a_stall_may_have_rows_in_which_the_journal_alone_writes() -> None:
 
 
 def _swapping(back: int, out: int, waiting: int = 12) -> str:
-    return f" 2 {waiting:2} 7955208 94012 1176 301120 {back} {out} 9981 12900 5332 9012 9 11 12 68 0\n"
+    return (
+        f" 2 {waiting} 7955208 94012 1176 301120 {back} {out} 9981 12900 5332 9012 9 11 12 68 0\n"
+    )
 
 
 def test_swap_that_is_written_and_read_back_all_the_time_is_a_warning() -> None:
@@ -329,6 +331,7 @@ def test_swap_that_is_written_and_read_back_all_the_time_is_a_warning() -> None:
     ids=["one burst", "compressed in memory", "read back only", "average since boot"],
 )
 def test_swap_that_may_be_harmless_is_neither_well_nor_a_fault(rows: str) -> None:
+    """It is a fault if it lasts for ten minutes, which no short text shows."""
     found = read(VMSTAT + rows)
     assert (found.status, found.alerts) == (2, ())
     assert "ten minutes" in found.unparsed[0].reason
