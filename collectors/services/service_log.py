@@ -18,7 +18,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.parsed_text import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.services import service_messages, smartd_messages
-from iowarden.collectors.services.service_message import ENDS, OLDEST, ServiceMessage
+from iowarden.collectors.services.service_message import ADDS, ENDS, OLDEST, ServiceMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -166,12 +166,23 @@ class _Faults:
         if message.severity == ENDS:
             self._end(key)
             return
+        if message.severity == ADDS:
+            self._add(message)
+            return
         for name, fault, part in [*self._messages]:
             # Not all messages about a path name its map.
             if (fault, part) == key[1:] and part and "" in {name, message.object}:
                 message = replace(message, object=message.object or name)
                 del self._messages[name, fault, part]
         self._messages[message.object, message.fault, message.part] = message
+
+    def _add(self, message: ServiceMessage) -> None:
+        for name, fault, part in reversed(self._messages):
+            if fault == message.fault and name in {"", message.object}:
+                before = self._messages.pop((name, fault, part))
+                text = f"{before.text.partition('; ')[0]}; {message.text}"
+                self.take(replace(before, object=message.object, text=text))
+                return
 
     def _end(self, end: tuple[str, str, str]) -> None:
         is_one = end[2] == OLDEST

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ENDS = "ends"
 """In place of a severity: the message ends the faults of its name and object."""
+ADDS = "adds"
+"""In place of a severity: the text belongs to the last such fault, whose message has no object."""
 OLDEST = "*"
 """In place of a part: the message ends the oldest one of such faults."""
 
@@ -25,9 +27,9 @@ OLDEST = "*"
 class ServiceMessage:
     """What one message reports of an object.
 
-    Fields: `severity` is 'critical', 'warning', 'notice', 'info', or `ENDS`; `fault` is the name of
-    the alert, '' with `ENDS`: of all; `part` is the path or member in the object; '' with `ENDS`:
-    each of them.
+    Fields: `severity` is 'critical', 'warning', 'notice', 'info', `ENDS` or `ADDS`; `fault` is the
+    name of the alert, '' with `ENDS`: of all; `part` is the path or member in the object; '' with
+    `ENDS`: each of them.
     """
 
     object: str

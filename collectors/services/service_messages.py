@@ -9,10 +9,12 @@ Limits: mdadm and ZED report no level, so that a degraded array may have no redu
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.services.service_message import (
+    ADDS,
     ENDS,
     OLDEST,
     ServiceMessage,
@@ -38,7 +40,6 @@ _CHECKER = r"[\w-]{1,20} checker"
 _MULTIPATHD = (
     row(r"(?P<object>\S+): remaining active paths: 0", "MultipathNoPath", "critical",
         "no path works", _NO_PATH),
-    row(r"(?P<object>\S+): remaining active paths: \d+", "MultipathNoPath", ENDS),
     row(r"(?P<object>\S+): Entering recovery mode.*", "MultipathNoPath", "critical",
         "no path works: I/O waits until one is back or its retries end", _NO_PATH),
     row(r"(?P<object>\S+): Recovered to normal mode", "MultipathNoPath", ENDS),
@@ -291,7 +292,17 @@ def disk_name(number: str) -> str:
     return f"sd{letters}"
 
 
+_LEFT = lazy_pattern(r"(?P<map>\S+): remaining active paths: (?P<paths>[1-9]\d{0,5})", re.ASCII)
+"""Behind the line about a path that failed, which does not name the map, or one that is back."""
+
+
 def _multipathd(text: str) -> Sequence[ServiceMessage] | None:
+    if (left := _LEFT.fullmatch(text)) is not None:
+        counted = "one path is left" if left["paths"] == "1" else f"{left['paths']} paths are left"
+        return (
+            ServiceMessage(left["map"], "MultipathNoPath", ENDS),
+            ServiceMessage(left["map"], "MultipathPathsFailed", ADDS, counted),
+        )
     reports = of_rows(_MULTIPATHD, text)
     if not reports:
         return reports

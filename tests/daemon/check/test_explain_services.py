@@ -209,6 +209,32 @@ def test_a_map_whose_paths_are_back_is_well() -> None:
     assert {each.object for each in lost.alerts} == {"mpatha"}
 
 
+@pytest.mark.parametrize(("count", "shown"), [(1, "one path is left"), (3, "3 paths are left")])
+def test_the_paths_that_are_left_name_the_map_of_the_one_that_failed(
+    count: int, shown: str
+) -> None:
+    """'sdg: mark as failed' names no map; the line below it does, and says how bad it is."""
+    failed = [MULTIPATHD.format("sdg: mark as failed")]
+    failed += [MULTIPATHD.format(f"mpathb: remaining active paths: {count}")]
+    (alert,) = read("\n".join(failed)).alerts
+    assert (alert.severity, alert.object) == ("warning", "mpathb")
+    assert alert.text == f"mpathb: path sdg failed; {shown}"
+    back = [MULTIPATHD.format("sdg: reinstated")]
+    back += [MULTIPATHD.format(f"mpathb: remaining active paths: {count + 1}")]
+    assert read("\n".join([*failed, *back])).status == 0
+
+
+def test_paths_of_two_maps_are_not_confused() -> None:
+    """A switch fails: each path is followed by the count of its own map."""
+    lost = ("sdg: mark as failed", "mpathb: remaining active paths: 1")
+    lost += ("sdh: mark as failed", "mpathc: remaining active paths: 1")
+    told = read("\n".join(map(MULTIPATHD.format, lost))).alerts
+    assert [each.text for each in told] == [
+        "mpathb: path sdg failed; one path is left",
+        "mpathc: path sdh failed; one path is left",
+    ]
+
+
 def test_a_map_that_is_set_up_has_no_fault() -> None:
     """The lines of each boot."""
     messages = [
