@@ -18,6 +18,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.parsed_text import SIGNS, Tool
 from iowarden.collectors.pasted_text.journal_forms import one_line_entries
+from iowarden.collectors.pasted_text.markup import signs, without_markup, without_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,8 @@ def session(content: bytes) -> str:
             "expected what a tool or the kernel printed, got nothing; many tools print only as"
             " root: sudo smartctl -x /dev/DISK | iowarden explain"
         )
-    text = _fenced(_dedented(_unquoted(text.translate(_BLANKS))))
+    text = _fenced(_dedented(_unquoted(without_markup(text).translate(_BLANKS))))
+    text = without_prefix(text)
     return rejoined(one_line_entries(text))
 
 
@@ -129,11 +131,17 @@ def _has_output(lines: Sequence[str]) -> bool:
 
 
 def _dedented(text: str) -> str:
-    """Return a text without the four blanks that Markdown puts before each line of a listing."""
+    """Return a text without the blanks that all of its lines begin with, as Markdown's listings.
+
+    They are kept where a program's output has them itself.
+    """
     lines = text.split("\n")
-    if any(line.strip() and not line.startswith(_LISTING) for line in lines):
+    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]
+    indent = min(indents, key=len, default="")
+    if not indent or not all(each.startswith(indent) for each in indents):
         return text
-    return "\n".join(line.removeprefix(_LISTING) for line in lines)
+    bare = "\n".join(line.removeprefix(indent) for line in lines)
+    return bare if indent == _LISTING or signs(bare) >= signs(text) else text
 
 
 _LISTING = "    "
@@ -292,15 +300,28 @@ def rejoined(text: str) -> str:
             continue
         last = lines[begin]
         end = min(at + MAX_RESTS, len(lines))
-        while at < end and _is_rest(lines[at]):
-            is_long = not _ROWS.match(lines[begin]) and _is_too_long(last, lines[at], width)
+        is_row = _ROWS.match(lines[begin]) is not None
+        while at < end and (_is_rest(lines[at]) or (is_row and _LAST_COLUMNS.match(lines[at]))):
+            is_long = not is_row and _is_too_long(last, lines[at], width)
             if not is_long and not _PARTIAL.match(lines[begin]):
                 break
             last = lines[at]
-            lines[begin] += f" {last}"
+            lines[begin] += "" if _HALF.search(f"{lines[begin]}\n{last}") else " "
+            lines[begin] += last
             lines[at] = ""
             at += 1
     return "\n".join(lines)
+
+
+_LAST_COLUMNS = lazy_pattern(
+    r"[ \t]+(?:(?:Always|Offline)[ \t]+)?(?:-|FAILING_NOW|In_the_past)[ \t]+\d"
+)
+"""Of a row of attributes that a terminal cut between two columns."""
+_HALF = lazy_pattern(
+    r"(?:\b(?:P|Pr|Pre|Pre-|Pre-f|Pre-fa|Pre-fai|O|Ol|Old|Old_|Old_a|Old_ag|A|Al|Alw|Alwa|Alway|Of|Off"
+    r"|Offl|Offli|Offlin))\n[a-z_-]"
+)
+"""A word of the table of attributes that a terminal cut at its width."""
 
 
 def _is_cut(lines: Sequence[str], width: int) -> bool:

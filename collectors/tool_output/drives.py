@@ -71,7 +71,11 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
                 name = told.serial or told.wwn or _place(told) or f"drive {len(drives)}"
                 ruled_out.append(("NvmeCriticalWarning", name))
                 unread.append(missing)
-            unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
+            damaged = [UnparsedLine(each, fault=_has_fault(each)) for each in told.read_errors]
+            if not any(each.fault for each in damaged):
+                name = told.serial or told.wwn or _place(told) or f"drive {len(drives)}"
+                ruled_out.append(("SmartPartlyUnreadable", name))  # the paste is, not the drive
+            unread += damaged
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
             # A text may be cut behind the overall health, which is the weakest of its data.
@@ -128,6 +132,27 @@ _LOOSE_ROW = lazy_pattern(
     r"[ \t]*[:=,|(]?[ \t]*(?:[a-z]{1,10}[:=])?[ \t]*\d",
     re.ASCII,
 )
+
+
+def _has_fault(error: str) -> bool:
+    """Whether what smartctl's report contradicts, or a part that is not parsed, may be a fault.
+
+    A note between the rows of the table is none, nor is a row that is cut or broken in its words,
+    if it has no failure, and its value as far as it goes is above the threshold.
+    """
+    row = error.partition(_ROW_UNPARSED)[2]
+    if not row or smartctl_text.label(row):
+        return True
+    values = _VALUES.search(row)
+    is_below = values is not None and int(values["value"]) <= int(values["threshold"]) > 0
+    return is_below or _FAILING.search(row) is not None
+
+
+_ROW_UNPARSED = "smartctl: expected a known value, got '"
+_VALUES = lazy_pattern(
+    r" 0x[0-9a-f]{4}\s+(?P<value>\d{1,3})\s+\d{1,3}\s+(?P<threshold>\d{1,3})\b", re.ASCII
+)
+_FAILING = lazy_pattern(r"FAILING|In_the_past|\b(?:NOW|Past)\b", re.ASCII)
 
 
 def _media_errors_missing(drive: Drive) -> UnparsedLine | None:

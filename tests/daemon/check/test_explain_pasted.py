@@ -1,0 +1,136 @@
+"""'iowarden explain' of texts with the marks of forums, web pages, chats and logs around them."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from support.explained import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MDADM = """\
+/dev/md0:
+        Raid Level : raid5
+      Raid Devices : 4
+     Total Devices : 4
+             State : clean, degraded
+    Active Devices : 3
+    Failed Devices : 1
+
+    Number   Major   Minor   RaidDevice State
+       0       8        1        0      active sync   /dev/sda1
+       1       8       17        1      active sync   /dev/sdb1
+       -       0        0        2      removed
+       4       8       49        3      active sync   /dev/sdd1
+
+       2       8       33        -      faulty   /dev/sdc1
+"""
+SMART = """\
+=== START OF READ SMART DATA SECTION ===
+SMART overall-health self-assessment test result: PASSED
+
+SMART Attributes Data Structure revision number: 16
+Vendor Specific SMART Attributes with Thresholds:
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+  5 Reallocated_Sector_Ct   0x0033   100   100   036    Pre-fail  Always       -       0
+  9 Power_On_Hours          0x0032   098   098   000    Old_age   Always       -       2211
+197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always       -       {pending}
+198 Offline_Uncorrectable   0x0010   100   100   000    Old_age   Offline      -       0
+"""
+VOLUMES = """\
+CLI> vsf info
+ # Name             Raid Name       Level   Capacity Ch/Id/Lun  State
+===============================================================================
+ 1 ARC-1220-VOL#00  Raid Set # 00   Raid5   3000.0GB 00/00/00   Normal
+===============================================================================
+GuiErrMsg<0x00>: Success.
+"""
+
+
+def _each(mark: str) -> Callable[[str], str]:
+    return lambda text: "".join(f"{mark}{line}\n" for line in text.splitlines())
+
+
+MARKED: dict[str, Callable[[str], str]] = {
+    "tags of a forum": lambda text: f"[CODE]{text.rstrip()}[/CODE]\n",
+    "tags of a forum with their language": lambda text: (
+        f'[SPOILER="log"][code=bash]{text.rstrip()}[/code][/SPOILER]\n'
+    ),
+    "a quotation of a forum": lambda text: f"[QUOTE=joe;1234]{text.rstrip()}[/QUOTE]\n",
+    "a listing of a page": lambda text: f"<pre><code>{html.escape(text)}</code></pre>\n",
+    "breaks of a page": lambda text: text.replace("\n", "<br />\n"),
+    "a page in one line": lambda text: f"<p>{'<br>'.join(text.splitlines())}</p>\n",
+    "fixed blanks of a page": lambda text: text.replace(" ", "&nbsp;"),
+    "backslashes of Markdown": lambda text: text.replace("_", r"\_"),
+    "two blanks before all": _each("  "),
+    "a tab before all": _each("\t"),
+    "a bar before each line": _each("| "),
+    "a plus before each line": _each("+"),
+    "who says it": _each("<joe> "),
+    "the host of a loop": _each("nas7: "),
+    "a script in syslog": _each("Nov 12 03:14:07 nas7 check-disks[4411]: "),
+    "a script in the journal": _each("2024-11-12T03:14:07+0100 nas7 mdcheck.sh[4411]: "),
+    "a container's time": _each("2024-11-12T03:14:07.123456789Z "),
+    "a time": _each("2024-11-12 03:14:07 "),
+    "'cat -n'": lambda text: "".join(
+        f"{number:6}\t{line}\n" for number, line in enumerate(text.splitlines(), 1)
+    ),
+    "'grep -n'": lambda text: "".join(
+        f"{number}:{line}\n" for number, line in enumerate(text.splitlines(), 1) if line
+    ),
+}
+
+
+@pytest.mark.parametrize("marked", MARKED.values(), ids=MARKED)
+def test_marks_around_a_text_change_nothing(marked: Callable[[str], str]) -> None:
+    """A fault with its objects, a healthy drive, and the rows of a controller."""
+    told = read(marked(MDADM))
+    assert {(each.severity, each.alert, each.object) for each in told.alerts} == {
+        ("critical", "MdDegraded", "md0"),
+        ("warning", "MdMemberFaulty", "sdc1"),
+    }
+    well = read(marked(SMART.format(pending=0)))
+    assert (well.status, well.alerts, well.unparsed) == (0, (), ())
+    pending = read(marked(SMART.format(pending=3)))
+    assert [each.alert for each in pending.alerts] == ["DiskPendingSectors"]
+    assert read(marked(VOLUMES)).alerts == ()
+
+
+def test_the_log_of_a_controller_keeps_its_times() -> None:
+    """Its lines begin with a time as a container's do, and its own program has no other sign."""
+    line = "2008-11-12 05:43:{:02}  IDE Channel #02   Reading Error\n"
+    told = read("".join(line.format(second) for second in range(5)))
+    assert {each.kind for each in told.events} == {"areca_reading_error"}
+
+
+@pytest.mark.parametrize("note", ["Note: this one worries me", "<-- is that bad?", "(snip)"])
+def test_a_note_between_the_attributes_is_no_fault(note: str) -> None:
+    """It is not parsed, so that the drive is not called well either."""
+    rows = SMART.format(pending=0)
+    told = read(rows.replace("197 ", f"{note}\n197 "))
+    assert (told.status, told.alerts) == (2, ())
+    assert any(note in each.reason for each in told.unparsed)
+
+
+@pytest.mark.parametrize("length", range(1, 60, 7))
+def test_a_row_of_attributes_that_is_cut_is_no_fault(length: int) -> None:
+    """The end of a paste; a value that is below its threshold is one, as far as the row goes."""
+    rows = SMART.format(pending=0)
+    told = read(rows + "199 UDMA_CRC_Error_Count    0x003e   200   200   000    Old_age"[:length])
+    assert (told.status, told.alerts) in {(0, ()), (2, ())}
+    worn = "  1 Raw_Read_Error_Rate     0x000f   030   030   044    Pre-fail  Alw"
+    assert read(rows + worn).status == 1
+
+
+@pytest.mark.parametrize("width", range(56, 80, 3))
+def test_a_terminal_cuts_rows_within_their_words(width: int) -> None:
+    """'Old_age' may be 'Old_' and 'age'."""
+    text = "\n".join(
+        re.sub(f"(.{{{width}}})(?=.)", r"\1\n", line)
+        for line in SMART.format(pending=3).splitlines()
+    )
+    assert [each.alert for each in read(text).alerts] == ["DiskPendingSectors"]
