@@ -37,6 +37,7 @@ def add_commands(add: Add) -> None:
         help=f"configuration file; default: {DEFAULT_CONFIG}",
     )
     which.add_argument("--config", metavar="FILE", help="the same, as for other commands")
+    service_client.take_json(action)
     look = add("check", _check)
     look.add_argument(
         "--config", metavar="FILE", help=f"configuration file; default: {DEFAULT_CONFIG}"

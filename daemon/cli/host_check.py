@@ -6,8 +6,9 @@ import dataclasses
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard, installation
 from iowarden.daemon.check.findings import mail_path
@@ -28,7 +29,7 @@ from iowarden.daemon.http import web_config
 from iowarden.daemon.receivers.alertmanager import doubled_alerts
 from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
-from iowarden.daemon.terminal.console import print_line
+from iowarden.daemon.terminal.console import print_json, print_line
 from iowarden.rules.yaml_nodes import RuleFileError
 
 CLOSE_SECONDS = 2.0
@@ -46,25 +47,70 @@ def check_config(arguments: argparse.Namespace) -> int:
     """Check the configuration as the service's user: root can read files that it cannot."""
     path = arguments.file or command.default_config()
     absent = arguments.file is None and not command.is_there(path)
-    if absent:
+    if absent and not arguments.json:
         print_line(f"no file '{path}': all settings have their default values")
-    settings = parse_config("" if absent else read_config(path), path, machine_name())
-    if settings.mail.password_credential is not None:  # systemd reads it, as root
-        settings = with_password(settings, path)
-    user = service_user.service_user()
-    # Before the user changes: a checkout below /root is closed to the service's user, who runs the
-    # installed copy.
-    shipped = shipped_rules(settings)
-    return service_user.run(lambda: _check_config(settings, path, shipped, user), user)
+
+    def checked(part: Callable[[], int]) -> int:
+        try:
+            return part()
+        except UserInputError as error:
+            if not arguments.json:
+                raise
+            print_json(_ConfigCheck(path, tuple(str(error).split("\n")))._asdict())
+            return exit_status.CONFIG
+
+    def as_root() -> int:
+        settings = parse_config("" if absent else read_config(path), path, machine_name())
+        if settings.mail.password_credential is not None:  # systemd reads it, as root
+            settings = with_password(settings, path)
+        user = service_user.service_user()
+        # Before the user changes: a checkout below /root is closed to the service's user, who runs
+        # the installed copy.
+        shipped = shipped_rules(settings)
+
+        def as_user() -> int:
+            found = _checked_config(settings, path, shipped, user)._replace(exists=not absent)
+            _print_valid(found, is_json=arguments.json)
+            return 0
+
+        return service_user.run(lambda: checked(as_user), user)
+
+    return checked(as_root)
 
 
-def _check_config(
+class _ConfigCheck(NamedTuple):
+    """What `iowarden config check` reports; with problems nothing else is known."""
+
+    file: str
+    problems: tuple[str, ...] = ()
+    rules: int = 0
+    groups: int = 0
+    user: str = ""
+    """As whom files were read; '': as who runs it."""
+    notes: tuple[str, ...] = ()
+    exists: bool = True
+    """False: there is no file, so all settings have their default values."""
+
+
+def _print_valid(checked: _ConfigCheck, *, is_json: bool) -> None:
+    if is_json:
+        print_json(checked._asdict())
+        return
+    rules, groups = checked.rules, checked.groups
+    judged = f" (checked as user '{checked.user}')" if checked.user else ""
+    counted = f"{rules} rule{'s'[: rules != 1]} in {groups} group{'s'[: groups != 1]}"
+    print_line(f"'{checked.file}' is valid: {counted}{judged}")
+    for note in checked.notes:
+        print_line(note)
+
+
+def _checked_config(
     settings: Config,
     path: str,
     shipped: Sequence[RuleGroup],
     user: pwd.struct_passwd | None = None,
-) -> int:
-    """Load all files that the configuration names; print the result. Errors: UserInputError."""
+) -> _ConfigCheck:
+    """Load all files that the configuration names. Errors: UserInputError."""
     # Another file may be a draft that this user may not read.
     if path == command.DEFAULT_CONFIG and command.is_there(path):
         read_config(path)
@@ -73,20 +119,14 @@ def _check_config(
     settings = with_receiver_secrets(settings, path)
     web_config.load(settings.web_config, settings.http.page)
     groups = load_rules(settings, shipped=shipped)
-    rules = sum(len(group.rules) for group in groups)
-    judged = f" (checked as user '{user.pw_name}')" if user else ""
-    counted = f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}"
-    print_line(f"'{path}' is valid: {counted}{judged}")
-    for note in notes(groups, settings):
-        print_line(note)
-    if said := mail_path(settings):
-        print_line(said)
+    more = [*notes(groups, settings), *filter(None, (mail_path(settings),))]
     if settings.mail.password_file is not None and user is None and not os.geteuid():
-        print_line(
+        more.append(
             "not checked whether the service can read 'mail.password_file': user"
             f" '{service_user.SERVICE_USER}' does not exist before 'make install'"
         )
-    return 0
+    rules = sum(len(group.rules) for group in groups)
+    return _ConfigCheck(path, (), rules, len(groups), user.pw_name if user else "", tuple(more))
 
 
 def check_host(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import dataclasses
 import os
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from iowarden.daemon.cli.service_client import (
     command_of,
     decoded,
     requested,
+    take_json,
 )
 from iowarden.daemon.control.mail_document import StoredMail, StoredMailList, StoredMailText
 from iowarden.daemon.notify import stored_mails
@@ -30,7 +32,7 @@ from iowarden.daemon.terminal.console import print_error, print_json, print_line
 from iowarden.daemon.terminal.times import since_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.config.schema import Config
@@ -51,6 +53,7 @@ def add_commands(add: Add) -> None:
         subcommand(actions, "list", "list saved output and kernel lines, one per line")
     )
     listed.set_defaults(command=_list)
+    take_json(listed)
     shown = command.configured(subcommand(actions, "show", "print one, for a bug report"))
     shown.set_defaults(command=_show)
     shown.add_argument("name", help="name as listed")
@@ -147,15 +150,30 @@ def _list(arguments: argparse.Namespace) -> int:
     settings = command.settings(arguments)
     try:
         directory = _directory(settings)
-        names = unparsed.names(directory)
-        if not names:
-            sys.stderr.write("no unparsed outputs and no unrecognized kernel lines are stored\n")
-        for name in names:
-            found = unparsed.head(unparsed.read(directory, name))
-            print_line(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
+        heads = {
+            name: unparsed.head(unparsed.read(directory, name))
+            for name in unparsed.names(directory)
+        }
     except OSError as error:
         return _unreadable(settings, error)
+    if arguments.json:
+        print_json({"texts": [_document(name, head) for name, head in heads.items()]})
+        return 0
+    if not heads:
+        sys.stderr.write("no unparsed outputs and no unrecognized kernel lines are stored\n")
+    for name, head in heads.items():
+        print_line(f"{name}  {head.get('time', '')}  {head.get('error', '')}")
     return 0
+
+
+def _document(name: str, head: Mapping[str, str]) -> dict[str, str | float | None]:
+    """Return what `unparsed list --json` shows of a text; null: its header lacks the time."""
+    try:
+        at = datetime.fromisoformat(head.get("time", "")).timestamp()
+    except ValueError:
+        at = None
+    fields = {key: head.get(key, "") for key in ("source", "path", "error")}
+    return {"name": name, "at_seconds": at, **fields}
 
 
 def _show(arguments: argparse.Namespace) -> int:

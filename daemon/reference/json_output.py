@@ -70,6 +70,15 @@ OTHERS: Mapping[str, Mapping[str, str | type]] = {
         "findings": report.Finding,
         "items": report.Item,
     },
+    "config check": {
+        "file": "path of the configuration",
+        "problems": "list of what is wrong, by file and line; empty: it is valid",
+        "rules": "number of loaded rules; 0 with a problem",
+        "groups": "number of their groups",
+        "user": "as which user the files were read; '': as who ran it",
+        "notes": "list of what may be unintended",
+        "exists": "false: there is no file, so all settings have their default values",
+    },
     "locate": {
         "device": "as given",
         "sector": "first sector, of 512 bytes",
@@ -88,6 +97,10 @@ OTHERS: Mapping[str, Mapping[str, str | type]] = {
             " `verdicts` that are not possible"
         ),
         "differences": "list of lines that differ from `--expect`",
+    },
+    "unparsed list": {
+        "texts": "list of what is stored: `name` for `unparsed show`, `at_seconds`, `source`,"
+        " `path` and `error`",
     },
     "rules list": {
         "rule": "alert, recorded metric, or class of events",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from iowarden.daemon.cli import command, main
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.installation import VERSION, module_command
+from iowarden.daemon.reference import json_output
+from iowarden.daemon.terminal import exit_status
 
 NONE_GIVEN = {"config": None, "state_directory": None}
 
@@ -271,3 +274,27 @@ def test_config_check_takes_the_file_like_other_commands(
         assert capsys.readouterr().out.startswith(f"'{draft}' is valid: ")
     with pytest.raises(SystemExit):
         main.main(["config", "check", "--config", str(draft), str(draft)])
+
+
+def test_a_script_reads_what_is_wrong_with_a_draft(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One document, valid or not, also of a file that cannot be read."""
+    draft = tmp_path / "draft.yaml"
+    (tmp_path / "rules.d").mkdir()
+    draft.write_text(f"host: db1\nrules_directory: {tmp_path}/rules.d\n")
+    answers = []
+    for path in (draft, tmp_path / "none.yaml"):
+        status = main.main(["config", "check", str(path), "--json"])
+        answers.append((status, json.loads(capsys.readouterr().out)))
+    draft.write_text("hots: db1\nlisten: 70000\n")
+    status = main.main(["config", "check", str(draft), "--json"])
+    answers.append((status, json.loads(capsys.readouterr().out)))
+    (valid, good), (unreadable, missing), (refused, wrong) = answers
+    assert (valid, unreadable, refused) == (0, exit_status.CONFIG, exit_status.CONFIG)
+    assert good.keys() == json_output.OTHERS["config check"].keys() == wrong.keys()
+    assert (good["file"], good["problems"], good["exists"]) == (str(draft), [], True)
+    assert good["rules"] > 100
+    assert "No such file" in missing["problems"][0]
+    assert len(wrong["problems"]) == 2
+    assert "hots: unknown key" in " ".join(wrong["problems"])

@@ -28,7 +28,17 @@ ASKED = {
     "rules list": ["rules", "list"],
     "rules show": ["rules", "show", "DeviceHang"],
 }
-NEEDS_MORE = {"disk history", "mail show", "trace", "locate", "top", "explain", "check", "replay"}
+NEEDS_MORE = {
+    "disk history",
+    "mail show",
+    "trace",
+    "locate",
+    "top",
+    "explain",
+    "check",
+    "replay",
+    "config check",
+}
 """They need drives that answer, root, or a file."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import json
 import os
 import queue
 import re
@@ -130,6 +131,17 @@ def test_an_unknown_line_of_the_kernel_is_kept_once_for_each_shape(
     assert main(["unparsed", "list", "--state-directory", str(kept.directory.parent)]) == 0
     line = "2026-11-21T15:29:00Z not recognized, from mpi3mr, level error: mpi3mr0: surprise 0x1f"
     assert line in capsys.readouterr().out
+    assert (
+        main(["unparsed", "list", "--json", "--state-directory", str(kept.directory.parent)]) == 0
+    )
+    first, _ = json.loads(capsys.readouterr().out)["texts"]
+    assert first == {
+        "name": "kernel_line-1.txt",
+        "at_seconds": 1_795_274_940.0,
+        "source": "kernel_line",
+        "path": "/dev/kmsg",
+        "error": line.partition(" ")[2] + " at 7",
+    }
 
 
 def test_unknown_lines_without_end_fill_no_disk(kept: SavedTexts) -> None:
