@@ -69,7 +69,7 @@ class Meaning(NamedTuple):
 
 MEANINGS: Mapping[Guard, Meaning] = {
     Guard.REMOVABLE: Meaning(
-        "removable, and not mounted at boot: its pauses harm only its user", 30
+        "removable, and the host runs nothing on it: its pauses harm only its user", 30
     ),
     Guard.VIRTUAL: Meaning("a virtual disk or a LUN: it pauses with its host or fabric", 20),
     # The requests of a path fail over when the path is given up (fast_io_fail_tmo, 5 s by default)

@@ -10,7 +10,8 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.block.block_devices import NVME_PATH
+from iowarden.collectors.block.block_devices import NVME_PATH, Device
+from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.rules.signals import guards
 from iowarden.rules.signals.guards import MEANINGS, NO_GUARD, Guard
 from iowarden.rules.topology.stack import DeviceStack
@@ -18,9 +19,9 @@ from iowarden.rules.topology.stack import DeviceStack
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.scsi import ScsiTopology
-    from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
+    from iowarden.collectors.filesystem.mountinfo import Mounts
 
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
@@ -38,6 +39,11 @@ _LAYERS = re.compile(r"(?:lowerdir|upperdir|datadir)\+?=(/.*)")
 _BETWEEN = re.compile(r"(?<!\\)::?")
 _OF_USERS = ("/media", "/mnt", "/run/media")
 """Below these users and udisks mount what they plug in."""
+_FOR_NOW = (*_OF_USERS, "/home", "/root", "/run", "/tmp")  # noqa: S108 - is compared
+"""What is mounted below these is a user's, or for a task. Elsewhere a unit of systemd, autofs,
+an init script or a service has mounted it, which programs of the host rely on."""
+_VOLUME = "LVM-"
+"""Begins 'dm/uuid' of a volume. Source: lvm2, lib/activate/dev_manager.c (UUID_PREFIX)."""
 
 
 class HangThresholds(NamedTuple):
@@ -143,17 +149,32 @@ def _maps(topology: Topology) -> dict[str, tuple[str, ...]]:
 def _is_needed(
     device: Device, stack: DeviceStack | None, mounts: Mounts | None, system: Collection[str]
 ) -> bool:
-    """Whether something on a device is mounted at boot; True if that is unknown.
+    """Whether the host uses something on a device, and not only who plugged it in; True if unknown.
 
-    It is in '/etc/fstab', or carries the running system. A line with 'noauto' is for a user who
-    mounts it, and does not show that the host needs it.
+    It swaps there, runs an array, pool or cluster with it, or has mounted it: by '/etc/fstab', as
+    part of the running system, or where users mount nothing. A line with 'noauto' is for a user.
+    A volume is what is mounted of it; with nothing mounted a guest or a database uses it.
     """
     if stack is None or mounts is None or mounts.wanted is None:
         return True
+    carried = stack.on(device.name)
+    points = [each.name for each in carried if isinstance(each.what, Mount)]
+    if any(_is_of_host(point, mounts, system) for point in points):
+        return True
     return any(
-        each.name in system or mounts.is_mounted_at_boot(each.name)
-        for each in stack.on(device.name)
+        each.what.md is not None or (not points and (each.what.dm_uuid or "").startswith(_VOLUME))
+        if isinstance(each.what, Device)
+        else each.used and each.name not in points
+        for each in carried
     )
+
+
+def _is_of_host(point: str, mounts: Mounts, system: Collection[str]) -> bool:
+    """Whether something is mounted for the host, by where it is mounted."""
+    if point in system or mounts.is_mounted_at_boot(point):
+        return True
+    is_for_now = f"{point}/".startswith(tuple(f"{at}/" for at in _FOR_NOW))
+    return not is_for_now and point not in (mounts.wanted or {})
 
 
 def _of_system(mounts: Mounts) -> frozenset[str]:

@@ -390,8 +390,8 @@ def test_without_multipath_two_disks_below_one_volume_are_two_disks() -> None:
 
 
 def mounted(source: str, *wanted: str) -> Mounts:
-    """Return what is mounted at '/backup', and what '/etc/fstab' has."""
-    mount = Mount("8:17", source, "/", "/backup", "ext4", ("rw",), ("rw",))
+    """Return what is mounted at '/media/backup', and what '/etc/fstab' has."""
+    mount = Mount("8:17", source, "/", "/media/backup", "ext4", ("rw",), ("rw",))
     return Mounts((mount,), dict.fromkeys(wanted, ("defaults",)))
 
 
@@ -408,7 +408,8 @@ def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: ScsiTopolog
     machine = topology(replace(own, partitions=("sda1",)))
     found = hang_thresholds.kinds(machine, scsi, mounted("/dev/sda1")).limits["sda"]
     assert found == (30.0, None, None, True, {Guard.REMOVABLE})
-    found = hang_thresholds.kinds(machine, scsi, mounted("/dev/sda1", "/backup")).limits["sda"]
+    wanted = mounted("/dev/sda1", "/media/backup")
+    found = hang_thresholds.kinds(machine, scsi, wanted).limits["sda"]
     assert found == (10.0, 30.0, None, True, frozenset())
     assert hang_thresholds.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
 
@@ -419,7 +420,7 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
         disk("sda", holders=("dm-0",)),
         replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
     )
-    wanted = mounted("/dev/mapper/backup", "/backup")
+    wanted = mounted("/dev/mapper/backup", "/media/backup")
     assert hang_thresholds.kinds(machine, hosts(usb=True), wanted).limits["sda"][0] == 10.0
 
 
@@ -446,7 +447,7 @@ def test_a_card_or_stick_that_carries_the_running_system_is_a_disk(
 def test_a_stick_that_a_user_mounts_below_home_or_media_is_not_of_the_system() -> None:
     """Nor one at '/boot' by a line for a user, who mounts it to install a kernel."""
     machine = topology(replace(disk("sda"), partitions=("sda1",)))
-    for point in ("/media/u/boot", "/home/u", "/mnt", "/backup", "/srv/usb", "/boot"):
+    for point in ("/media/u/boot", "/run/media/u/x", "/home/u", "/mnt", "/root/stick", "/boot"):
         stick = Mount("8:17", "/dev/sda1", "/", point, "ext4", ("rw",), ("rw",))
         mounts = Mounts((stick,), {"/boot": ("noauto", "user")})
         limits = hang_thresholds.kinds(machine, hosts(usb=True), mounts)
