@@ -26,6 +26,8 @@ _CHUNK_BYTES = 65_536
 
 _RECORD_BYTES = 8192
 """A buffer that holds most files of a task."""
+_MISSING_READS = 60
+"""Of a kernel's file that does not exist: so many later reads do not look for it again."""
 _PAGE_BYTES = 4096
 """One read returns a whole attribute of sysfs up to this length: the smallest size of a page.
 
@@ -69,6 +71,8 @@ class Machine:
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
         self._open_files: dict[str, int] = {}
+        self._missing: dict[str, tuple[int, str]] = {}
+        """By file that did not exist: how many reads do not look for it, and the error."""
         self._watcher = seen
         self._recorded = recorded
         self._probe = probe
@@ -99,10 +103,11 @@ class Machine:
         finally:
             os.close(descriptor)
 
-    def read_cached_open(self, path: str) -> str:
+    def read_cached_open(self, path: str, *, is_record: bool = False) -> str:
         """Return the text of a file that is read every second, through a cached open descriptor.
 
-        Errors: AbsentError, ReadError; either closes the descriptor, so the next call reopens.
+        `is_record`: as in `try_read_record`. Errors: AbsentError, ReadError; either closes the
+        descriptor, so the next call reopens.
         """
         self.at = path
         descriptor = self._open_files.get(path)
@@ -113,7 +118,7 @@ class Machine:
                 raise translated(path, error) from error
             self._open_files[path] = descriptor
         try:
-            content = self._content(path, descriptor)
+            content = self._content(path, descriptor, is_record=is_record)
         except (AbsentError, ReadError):
             os.close(self._open_files.pop(path))
             raise
@@ -121,6 +126,21 @@ class Machine:
             # In a replayed machine this may be the rest of a removed file: reopen next time.
             os.close(self._open_files.pop(path))
         return content.decode(errors="backslashreplace")
+
+    def read_optional_record(self, path: str) -> str:
+        """Return the text of a record that is read every second and that a kernel may lack.
+
+        Errors: as `read_cached_open`.
+        """
+        left, error = self._missing.get(path, (0, ""))
+        if left:
+            self._missing[path] = left - 1, error
+            raise AbsentError(error)
+        try:
+            return self.read_cached_open(path, is_record=True)
+        except AbsentError as absent:
+            self._missing[path] = _MISSING_READS, str(absent)
+            raise
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory.
@@ -259,10 +279,14 @@ class Machine:
         while self._open_files:
             os.close(self._open_files.popitem()[1])
 
-    def _content(self, path: str, descriptor: int) -> bytes:
+    def _content(self, path: str, descriptor: int, *, is_record: bool = False) -> bytes:
         try:
             data = os.pread(descriptor, _CHUNK_BYTES, 0)
-            if data and (len(data) >= _PAGE_BYTES or not path.startswith("/sys/")):
+            if is_record:
+                is_whole = len(data) < _CHUNK_BYTES
+            else:
+                is_whole = len(data) < _PAGE_BYTES and path.startswith("/sys/")
+            if data and not is_whole:
                 data = _to_end(path, descriptor, data)
         except OSError as error:
             if self._recorded and error.errno == errno.EISDIR:

@@ -81,7 +81,7 @@ def node_samples(value: ClockReading) -> Iterator[Sample]:
 
 def read_clock(root: Machine) -> ClockReading:
     """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
-    uptime_seconds = parse_uptime(root.read_cached_open(PATH))
+    uptime_seconds = parse_uptime(root.read_cached_open(PATH, is_record=True))
     current = _fields(root, "current_clocksource")
     if root.path:
         realtime_seconds, zone = _played(root, uptime_seconds), None

@@ -61,7 +61,7 @@ def node_samples(value: Loadavg) -> Iterator[Sample]:
 
 def read_loadavg(root: Machine) -> Loadavg:
     """Read and parse '/proc/loadavg'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_loadavg(root.read_cached_open(PATH))
+    return parse_loadavg(root.read_cached_open(PATH, is_record=True))
 
 
 SOURCE: Source[Loadavg] = Source(

@@ -159,7 +159,7 @@ def node_samples(value: Meminfo) -> Iterator[Sample]:
 
 def read_meminfo(root: Machine) -> Meminfo:
     """Read and parse '/proc/meminfo'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_meminfo(root.read_cached_open(PATH))
+    return parse_meminfo(root.read_cached_open(PATH, is_record=True))
 
 
 SOURCE: Source[Meminfo] = Source(

@@ -132,7 +132,7 @@ def read_pressure(root: Machine) -> Pressures:
     for resource in RESOURCES:
         path = f"{DIRECTORY}/{resource}"
         try:
-            found.append(parse_pressure(root.read_cached_open(path), path))
+            found.append(parse_pressure(root.read_optional_record(path), path))
         except AbsentError as error:
             absent = absent or str(error)
             found.append(None)

@@ -518,7 +518,7 @@ def read_sweep_if_due(root: Machine, *, is_wanted: bool = False) -> Sweep:
     Who wrote it must be known before anybody waits for it: a burst writer writes within a second,
     and then waits in fsync without a byte. Errors: ReadError, ParseError.
     """
-    memory = meminfo.parse_meminfo(root.read_cached_open(meminfo.PATH))
+    memory = meminfo.parse_meminfo(root.read_cached_open(meminfo.PATH, is_record=True))
     if not is_wanted and memory.dirty_bytes + memory.writeback_bytes < SWEPT_BYTES:
         return NO_SWEEP
     try:

@@ -145,7 +145,7 @@ def _number(text: str, key: str) -> int:
 
 def read_stat(root: Machine) -> Stat:
     """Read and parse '/proc/stat'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_stat(root.read_cached_open(PATH))
+    return parse_stat(root.read_cached_open(PATH, is_record=True))
 
 
 SOURCE: Source[Stat] = Source(

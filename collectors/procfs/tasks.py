@@ -196,7 +196,7 @@ def read_tasks(root: Machine, *, is_wanted: bool = False) -> BlockedTasks:
     in io_schedule (kernel, kernel/sched/core.c), no frozen file system, journal, NFS or lock.
     Errors: AbsentError, ReadError, ParseError.
     """
-    blocked = stat.parse_stat(root.read_cached_open(stat.PATH)).procs_blocked
+    blocked = stat.parse_stat(root.read_cached_open(stat.PATH, is_record=True)).procs_blocked
     if blocked == 0 and not is_wanted:
         return BlockedTasks(())
     try:

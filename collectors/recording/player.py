@@ -94,7 +94,7 @@ class RecordedMachine(Machine):
             raise AbsentError(f"'{path}': {why}")
         return self._report_read(path, content)
 
-    def read_cached_open(self, path: str) -> str:
+    def read_cached_open(self, path: str, *, is_record: bool = False) -> str:  # noqa: ARG002
         """Return the text of a file. Errors: as `read_bytes`."""
         return self.read_bytes(path).decode(errors="backslashreplace")
 

@@ -20,6 +20,7 @@ from support.tiers import examples
 
 from iowarden.collectors.machine import MAX_BYTES, Machine
 from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.procfs import loadavg, meminfo, stat
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, RecordingStep
 
@@ -110,6 +111,52 @@ def test_an_attribute_of_sysfs_is_read_with_one_call_of_the_kernel(tmp_path: Pat
         seen = [calls(), root.read("/x") and calls(), root.read("/sys/x") and calls()]
         # One more each time: the counters are read as well.
         assert [then - before for before, then in itertools.pairwise(seen)] == [3, 2]
+
+
+def test_a_record_of_proc_that_is_read_each_second_takes_one_call_of_the_kernel() -> None:
+    """'/proc/meminfo' is one record: one read returns all of it. A table may need more."""
+    root = Machine()
+    with open("/proc/thread-self/io", "rb") as counters:
+
+        def calls() -> int:
+            return int(os.pread(counters.fileno(), 999, 0).split(b"syscr: ")[1].split()[0])
+
+        def taken(read: Callable[[], object]) -> int:
+            before = calls()
+            read()
+            return calls() - before - 1  # the counters are read as well
+
+        root.read_cached_open("/proc/meminfo")
+        assert taken(lambda: meminfo.read_meminfo(root)) == 1
+        assert taken(lambda: stat.read_stat(root)) == 1
+        assert taken(lambda: loadavg.read_loadavg(root)) == 1
+        assert taken(lambda: root.read_cached_open("/proc/diskstats")) >= 2
+    assert "SwapTotal" in root.read_cached_open("/proc/meminfo", is_record=True)
+
+
+def test_a_record_longer_than_the_buffer_is_read_to_its_end(root: AnyRoot) -> None:
+    """As '/proc/stat' of a host with thousands of interrupts."""
+    root.write({"/proc/stat": "x" * 200_000})
+    assert len(root.read_cached_open("/proc/stat", is_record=True)) == 200_000
+
+
+def test_a_record_that_a_kernel_lacks_is_not_looked_for_each_second(tmp_path: Path) -> None:
+    """'/proc/pressure/irq' is in few kernels; one that appears is read a minute later."""
+    root = Machine(str(tmp_path))
+    path = "/proc/pressure/irq"
+
+    def is_found() -> bool:
+        try:
+            return root.read_optional_record(path) == "full\n"
+        except AbsentError:
+            return False
+
+    assert failure(root.read_optional_record, path) == ("AbsentError", "No such file or directory")
+    (tmp_path / "proc/pressure").mkdir(parents=True)
+    (tmp_path / "proc/pressure/irq").write_text("full\n")
+    found = [is_found() for _ in range(62)]
+    assert found.index(True) == 60
+    assert found[60:] == [True, True]
 
 
 def test_names_are_sorted_and_may_be_any_bytes(root: AnyRoot) -> None:

@@ -109,7 +109,7 @@ class Memory(RecordedMachine):
         place = path if quick else self._place(path, path, self._listed, errno.EISDIR)
         return self._report_read(path, self._contents[place])
 
-    def read_cached_open(self, path: str) -> str:
+    def read_cached_open(self, path: str, *, is_record: bool = False) -> str:
         """Return the text of a file, as through a descriptor that stays open.
 
         Errors: AbsentError, ReadError; either gives the file up, so the next call opens it anew.
