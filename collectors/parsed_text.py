@@ -247,7 +247,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MEMINFO: rf"^(?:{MEMINFO_ROWS}):[ \t]+\d{{1,20}} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",
-        Tool.DUMPE2FS: r"^(?:dumpe2fs|tune2fs) \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",
+        Tool.DUMPE2FS: r"^(?:dumpe2fs|tune2fs) \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z"
+        r"|^Filesystem (?:magic number|state):[ \t]",
         # smartctl has these names as well, within its own text.
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|^Error Log Entries for device:|^[ \t]*Entry\[ *\d{1,5}\]"

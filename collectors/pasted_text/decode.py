@@ -209,7 +209,8 @@ _COMMAND = lazy_pattern(
     r"^(?!BTRFS )(?:[^\n#$%>\u276f➜]{0,60}[#$%>\u276f➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?"
     r"(?:sudo (?:-\w+ )?)?"
     rf"(?:cat )?(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?![\w-])[^\n]*"
-    rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d|\|"
+    rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})"
+    r"(?: (?:-|/c\d|\||\d{1,5}(?: \d{1,9})?$"
     r"|(?:status|smart-log|info|show|display|getconfig|ctrl|rsf|vsf|disk|sys|hw|event)\b)[^\n]*)?))$",
     re.MULTILINE | re.IGNORECASE,
 )

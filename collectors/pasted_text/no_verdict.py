@@ -130,6 +130,15 @@ _OLD_CARD = (
 )
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
+_NO_CONTROLLER = (
+    "found no controller: none of this maker is in the host, or it is of another generation"
+    " (storcli2, perccli, MegaCli), or it was not run as root; which there are: lspci; of disks"
+    " without a RAID controller: smartctl -x /dev/DISK"
+)
+_UNIT = r"(?:service|socket|device|mount|automount|swap|target|path|timer|slice|scope)"
+_SIGN_OF_REQUESTS = (
+    r"\S{3,60} \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[\w+\] \d+#"
+)
 _SIGN_OF_CEPH = (
     r"cluster:[ \t]*$|(?:health:? )?HEALTH_(?:OK|WARN|ERR)|ID +(?:CLASS +)?WEI"
     r"|\[(?:WRN|ERR)\] [A-Z_]+:"
@@ -285,7 +294,13 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("ddrescue", r"GNU ddrescue \d|.{0,40}\berrsize: ", _RESCUE),
         ("dd", r"dd: error (?:reading|writing) ", _RESCUE),
         ("ipmctl", r"DimmID[ \t]*\|", _OF_MEMORY),
-        ("systemctl", r"(?:● )?\S{1,60}\.\w+ - .|UNIT[ \t]+LOAD[ \t]+ACTIVE[ \t]+SUB", _UNITS),
+        ("storcli", r"Number of Controllers = 0\b", _NO_CONTROLLER),
+        ("a web server's log", _SIGN_OF_REQUESTS, _HOST),
+        (
+            "systemctl",
+            rf"(?:● )?\S{{1,60}}\.{_UNIT} - .|UNIT[ \t]+LOAD[ \t]+ACTIVE[ \t]+SUB",
+            _UNITS,
+        ),
         ("a metrics page", r"# (?:HELP|TYPE) [a-z]\w{2,80} |[a-z]\w{2,80}\{\w{1,40}=\"", _EXPORTED),
         ("check_raid", r"(?:OK|WARNING|CRITICAL|UNKNOWN)(?:: | - )", _EXPORTED),
         ("snmpwalk", r"(?:SNMPv2-SMI|iso|\.1\.3\.6)\S{0,200} = ", _EXPORTED),
@@ -336,6 +351,10 @@ _REFUSED = lazy_pattern(
     r"|not enough to start|cannot open).*|Invaild Data Returned\.?"
 )
 """What a program prints that failed."""
+_NOT_FOUND = (
+    "Install the program, or run it as root with its whole path: /usr/sbin is not in each user's"
+    " PATH; a device that is named must exist: lsblk. Paste what it prints then"
+)
 _NO_ENTRIES = lazy_pattern(r"-- No entries --[ \t]*$")
 _EMPTY_JOURNAL = (
     "'journalctl' printed no entry: nothing of that kind was logged in that time, or this user may"
@@ -353,6 +372,8 @@ def no_verdict(text: str) -> str:
             return f"'{program}' {reason}"
     if lines and _REFUSED.fullmatch(lines[0].strip()):
         shown = " ".join(lines[0].split())[:120]
+        if "command not found" in shown or "No such file or directory" in shown:
+            return f"the command itself failed ('{shown}'): nothing was judged. {_NOT_FOUND}"
         return (
             f"the command itself failed ('{shown}'): nothing was judged. Run it as root, while no"
             " other one runs, on the host that has the device, and paste what it prints then"

@@ -11,7 +11,7 @@ from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 from iowarden.collectors.raid.output import EMPTY_VALUES, printable, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.raid.controller import (
         Battery,
@@ -237,3 +237,14 @@ def unknown_caches(arrays: Iterable[ControllerArray]) -> tuple[str, ...]:
         f" policy, got '{word}'"
         for word, names in told.items()
     )
+
+
+def unexplained(controller: Controller) -> Iterator[str]:
+    """Yield the arrays in write-through although set to write-back, if no battery explains it."""
+    for each in controller.arrays if not controller.batteries else ():
+        policy = each.policy
+        if policy and policy.default_write_back and policy.write_back is False:
+            yield (
+                f"{each.name} is configured as write-back but is in write-through: expected the"
+                " battery state as the reason, got none"
+            )

@@ -77,7 +77,11 @@ def parse_controllers(
     unread += [
         UnparsedLine(reason, fault=_ILL.search(reason) is not None)
         for each in found.controllers
-        for reason in (*each.read_errors, *states.unknown_caches(each.arrays), *_unexplained(each))
+        for reason in (
+            *each.read_errors,
+            *states.unknown_caches(each.arrays),
+            *states.unexplained(each),
+        )
     ]
     listed = {each.name for each in found.controllers if each.arrays or each.disks}
     # The volumes and disks themselves say more than their number.
@@ -103,17 +107,6 @@ _ILL = lazy_pattern(
     r"|\('s\.m\.a\.r\.t\.', 'Yes'\)|\('state', '(?:Failed|Missing|Dead)"
 )
 """More faults are counted than listed, two outputs disagree, or rows have a fault but no place."""
-
-
-def _unexplained(controller: Controller) -> Iterator[str]:
-    """Yield the arrays in write-through although set to write-back, if no battery explains it."""
-    for each in controller.arrays if not controller.batteries else ():
-        policy = each.policy
-        if policy and policy.default_write_back and policy.write_back is False:
-            yield (
-                f"{each.name} is configured as write-back but is in write-through: expected the"
-                " battery state as the reason, got none"
-            )
 
 
 def _has_content(controllers: Iterable[Controller]) -> bool:
@@ -372,6 +365,7 @@ def _once(arrays: Iterable[ControllerArray]) -> tuple[ControllerArray, ...]:
 
 _OF_CONTROLLER = lazy_pattern(r"(?i)(?:bbu|cachevault)_info|foreign topology|physical drives")
 """Sections and counts of storcli's '/cN show all' about the whole controller."""
+_DRIVES = "physical drives"
 
 
 def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
@@ -430,7 +424,11 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             key
             for each in answers
             for key in each.data
-            if _OF_CONTROLLER.match(key) and not (is_battery and key.endswith("_info"))
+            if _OF_CONTROLLER.match(key)
+            and not (is_battery and key.endswith("_info"))
+            and not (
+                key == _DRIVES and str(each.data[key]) == str(len(each.data.get("pd list", ())))
+            )
         }
         failed += [f"'{key}': expected 'Basics' before it, got none" for key in sorted(headless)]
     if tries.outputs and failed:

@@ -264,7 +264,10 @@ _DISK = lazy_pattern(r"(?:/dev/)?(?:[shv]d[a-z]{1,4}|nvme\d{1,3}(?:n\d{1,3})?|sg
 
 def _asleep(refused: smartctl_refusal.SmartRefusal) -> Finding:
     name = refused.name or "drive"
-    text = f"{name} was not checked: it sleeps, and smartctl was not to wake it"
+    text = (
+        f"{name} was not checked: it sleeps, and smartctl was not to wake it; to read it, which"
+        " wakes it: smartctl -x DEVICE"
+    )
     return Finding("info", "DiskAsleep", name, text)
 
 

@@ -436,7 +436,7 @@ _MONITORING_ALERTS = frozenset(
 
 
 def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> ExplainedAlert:
-    text = alert.annotation("summary")
+    text = findings.text(alert)
     if alert.state is AlertState.PENDING:
         text += findings.pending(alert, waits)
     return ExplainedAlert(
@@ -515,7 +515,12 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
 
 
 def _with_alerts(objects: Iterable[Object], alerts: Iterable[ExplainedAlert]) -> Iterator[Object]:
-    """Yield the objects; one that calls itself well, and has a warning, needs attention."""
+    """Yield the objects; one that calls itself well, and has a warning, needs attention.
+
+    One whose data is not to be believed is unknown, whatever it calls itself.
+    """
+    alerts = [*alerts]
+    doubtful = {alert.object for alert in alerts if alert.alert == findings.IMPLAUSIBLE}
     warned = {
         alert.object
         for alert in alerts
@@ -523,7 +528,9 @@ def _with_alerts(objects: Iterable[Object], alerts: Iterable[ExplainedAlert]) ->
     }
     for each in objects:
         is_warned = not warned.isdisjoint((each.name, f"{each.type} {each.name}"))
-        if is_warned and each.state in {ComponentHealth.OK, _UNKNOWN}:
+        if f"{each.type} {each.name}" in doubtful and each.state == ComponentHealth.OK:
+            yield dataclasses.replace(each, state=_UNKNOWN)
+        elif is_warned and each.state in {ComponentHealth.OK, _UNKNOWN}:
             yield dataclasses.replace(each, state=ComponentHealth.ATTENTION.value)
         else:
             yield each

@@ -98,6 +98,23 @@ def required_seconds(groups: Sequence[RuleGroup]) -> dict[str, float]:
     return {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
 
 
+def text(alert: Alert) -> str:
+    """Return what an alert says of a text; of data that is made up all reasons, and what to read.
+
+    In the text of one drive there is no access method that the service could name.
+    """
+    if alert.name != IMPLAUSIBLE:
+        return alert.annotation("summary")
+    return f"{alert.annotation('description').rstrip()} {_BEHIND}"
+
+
+IMPLAUSIBLE = "SmartImplausible"
+_BEHIND = (
+    "Query the disks behind the controller: smartctl -a with -d areca,N /dev/sgX, -d 3ware,N"
+    " /dev/twa0, -d megaraid,N /dev/sdX or -d cciss,N /dev/sgX; or use the controller's program."
+)
+
+
 def pending(alert: Alert, waits: Mapping[str, float]) -> str:
     """Return the suffix of a pending alert's summary; `waits` is from `required_seconds`."""
     wait = duration(waits.get(alert.name, 0.0))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.explained import read
 
+from iowarden.collectors.model import ParseError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -134,3 +136,67 @@ def test_a_terminal_cuts_rows_within_their_words(width: int) -> None:
         for line in SMART.format(pending=3).splitlines()
     )
     assert [each.alert for each in read(text).alerts] == ["DiskPendingSectors"]
+
+
+def test_the_list_of_drives_is_read_without_the_head_of_its_report() -> None:
+    """As many as their count: nothing is missing. With more counted than listed something is."""
+    rule = f"{'-' * 68}\n"
+    listed = (
+        "Physical Drives = {}\n\nPD LIST :\n=======\n\n"
+        f"{rule}EID:Slt DID State DG     Size Intf Med SED PI SeSz Model        Sp Type\n{rule}"
+        "32:0      0 Onln   0 1.090 TB SAS  HDD N   N  512B ST1200MM0099 U  -\n"
+        f"32:1      1 Onln   0 1.090 TB SAS  HDD N   N  512B ST1200MM0099 U  -\n{rule}\n"
+    )
+    assert (read(listed.format(2)).status, read(listed.format(4)).status) == (0, 2)
+
+
+def test_the_state_of_a_file_system_is_read_without_the_banner_of_its_program() -> None:
+    """The banner is on standard error: it is missing in a file, and below 'grep'."""
+    head = "Filesystem volume name:   data\nFilesystem magic number:  0xEF53\n"
+    bad = read(f"{head}Filesystem state:         clean with errors\nFS Error count:           14\n")
+    assert [each.alert for each in bad.alerts] == ["Ext4ErrorsRecorded"]
+    assert read(f"{head}Filesystem state:         clean\n").status == 0
+
+
+def test_data_that_a_controller_made_up_is_of_no_state_and_says_what_to_read() -> None:
+    """All contradictions are told, not only the first, and the disk is not called well."""
+    told = read(
+        "smartctl version 5.38 [x86_64-unknown-linux-gnu] Copyright (C) 2002-8 Bruce Allen\n\n"
+        "Device: WDC      WD2500YS-01SHB1  Version: R001\nSerial number: WD-WCANY1234567\n"
+        "Device type: disk\nTransport protocol: Fibre channel (FCP-2)\n"
+        "Device supports SMART and is Enabled\nSMART Health Status: OK\n\n"
+        "Current Drive Temperature:     36 C\nDrive Trip Temperature:        25 C\n"
+        "Recommended maximum start stop count:  4278190080 times\n"
+        "Current start stop count:      256 times\n"
+    )
+    (alert,) = told.alerts
+    assert (alert.alert, told.objects[0].state) == ("SmartImplausible", "unknown")
+    for word in ("trip temperature of 25 C", "4278190080", "256 start-stop", "-d areca,N"):
+        assert word in alert.text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Number of Controllers = 0\nHost Name = web1\n", "found no controller"),
+        (
+            '203.0.113.9 - - [12/Nov/2024:09:14:22 +0100] "GET /disk HTTP/1.1" 404 153\n',
+            "not about storage",
+        ),
+        ("-bash: smartctl: command not found\n", "Install the program"),
+    ],
+)
+def test_a_refusal_names_what_the_text_is(text: str, words: str) -> None:
+    """A list without a controller, requests of a web server, a program that is not there."""
+    try:
+        reason = read(text).unparsed[0].reason
+    except ParseError as error:
+        reason = str(error)
+    assert words in reason
+
+
+def test_a_command_of_vmstat_is_no_row() -> None:
+    """Without a prompt before it, as it is typed."""
+    rows = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
+    rows += " 1  0      0 913344  80212 9120332    0    0   845  2120 1200 2300  5  2 88  5  0\n"
+    assert [read(f"vmstat {words}\n{rows}").status for words in ("5", "1 10")] == [0, 0]
