@@ -133,7 +133,7 @@ def _has_output(lines: Sequence[str]) -> bool:
 def _dedented(text: str) -> str:
     """Return a text without the blanks that all of its lines begin with, as Markdown's listings.
 
-    They are kept where a program's output has them itself.
+    They stay where a program's output has them itself.
     """
     lines = text.split("\n")
     indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]

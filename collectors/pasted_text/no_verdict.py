@@ -131,7 +131,7 @@ _OLD_CARD = (
 _SESSIONS = "shows sessions, not whether they work, and is not read; see: journalctl -k -u iscsid"
 
 _NO_CONTROLLER = (
-    "found no controller: none of this maker is in the host, or it is of another generation"
+    "found no controller: none of this vendor is in the host, or it is of another generation"
     " (storcli2, perccli, MegaCli), or it was not run as root; which there are: lspci; of disks"
     " without a RAID controller: smartctl -x /dev/DISK"
 )

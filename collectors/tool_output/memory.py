@@ -186,7 +186,7 @@ def parse_vmstat(text: str) -> Parsed:
         return Parsed(Tool.VMSTAT, unparsed=tuple(unread))
     findings = (*_stalls(rows), *_swapping(rows))
     if not findings and _swaps_at_times(rows):
-        unread.append(UnparsedLine(_SWAP_NOT_JUDGED))
+        unread.append(UnparsedLine(_SWAP_UNKNOWN))
     health = ComponentHealth.ATTENTION if findings else ComponentHealth.OK
     details = {
         "rows": len(rows),
@@ -209,7 +209,7 @@ def _integer(word: str) -> int:
 def _stalls(rows: Sequence[dict[str, int]]) -> tuple[Finding, ...]:
     """Return the longest stall: tasks wait for I/O, the CPU waits, and (nearly) no block moves."""
     longest = run = waiting = 0
-    few = max(_blocks(row) for row in rows) * _LULL
+    few = max(_blocks(row) for row in rows) * _NEARLY_NONE
     for row in rows:
         tasks, blocks = row.get("b", 0), _blocks(row)
         stalled = tasks > 0 if not blocks else tasks > 1 and blocks <= few
@@ -261,14 +261,14 @@ def _swaps_at_times(rows: Sequence[dict[str, int]]) -> bool:
     return any(row.get("so", 0) for row in measured) or 2 * back > len(measured)
 
 
-_LULL = 0.01
+_NEARLY_NONE = 0.01
 """Ratio to the most blocks of a row at which next to nothing moves."""
 _HIGH_AVERAGE = 100
 _SWAP_ADVICE = (
     "See which programs use most memory: ps -eo pid,rss,comm --sort=-rss | head; whether it lasts:"
     " vmstat 10 60; which swap is on a disk: swapon --show"
 )
-_SWAP_NOT_JUDGED = (
+_SWAP_UNKNOWN = (
     "vmstat: memory is written to swap or read back (so, si) in some rows, which is a fault only if"
     " it lasts for ten minutes: vmstat 10 60; which swap is on a disk: swapon --show"
 )
