@@ -102,6 +102,7 @@ KINDS = {
     "hba_abort": "an adapter's driver aborts a command that timed out",
     "hba_reset": "an adapter's driver resets a device, a bus or the adapter",
     "hba_dead": "an adapter does not answer",
+    "hba_ready": "an adapter, or a device behind it, works again after a reset",
     "hba_device_removed": "an adapter lost a device",
     "hba_disk_lost": "a SAS adapter lost a disk",
     "hba_link_down": "a link or port of an adapter is down",

@@ -534,6 +534,21 @@ _RARE = (
 )
 """For any first word."""
 _GROUPS = {lead: leads for leads in _ROWS for lead in leads.split(" ")}
+_READY = lazy_pattern(
+    r"(?:\w+:? |qla2xxx \[)?(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]"
+    r"|(?:mpt[23]sas_cm|mpt2sas|mpi3mr|ioc)[0-9]{1,4})(?:\]-[0-9a-f]{4}:[0-9]{1,4})?: "
+    r"(?:Reset successful for scsi|reset successful$"  # megaraid_sas_fusion.c:5170, _base.c:2921
+    r"|(?:diag|host|bus|target) reset: SUCCESS"  # mpt3sas_base.c:8086, _scsih.c:3543; mptscsih.c
+    r"|controller reset (?:is successful|complete$)"  # mpi3mr_fw.c:5542; hisi_sas_main.c:1648
+    r"|(?:IOP|SOFT) reset succeeded"  # aacraid/src.c:821, 843
+    r"|(?:ADAPTER|BUS|TARGET|DEVICE) RESET SUCCEEDED"  # qla_os.c:1503 to 1734
+    r"|Online Firmware Activation: SUCCESS"  # smartpqi_init.c:3659
+    r"|(?:reset of )?scsi (?P<device>[0-9]+:[0-9]+:[0-9]+:[0-9]+): "
+    r"(?:SUCCESS$|reset (?:logical|physical) +completed successfully))",  # :6449; hpsa.c:6117
+    re.ASCII,
+)
+"""An adapter, or a device behind it, works again after a reset. Source: drivers/scsi, Linux 6.12.
+arcmsr, 3w-*, lpfc, megaraid_mbox, ipr print none with the name of the adapter."""
 _STRONGER = frozenset({"hba_dead", "hba_reset", "hba_abort", "hba_link_down"})
 """Kinds that take precedence over a row for words of a fault in general."""
 LEADS = frozenset(_GROUPS) | kernel_drivers.LEADS
@@ -569,6 +584,8 @@ def shape(text: str) -> KindAndFields | None:
     if _PCI_DETAIL.match(text) is not None:
         return EXEMPT
     lead = LEAD.match(text)
+    if (ready := _READY.match(text)) is not None:
+        return located(_with_fields("hba_ready", ready.groupdict()), text)
     for pattern, kind in _shapes(_GROUPS.get(lead[0], "") if lead else ""):
         if (found := pattern.match(text)) is not None:
             weighed = _weighed(text, lead) if kind == "hba_error" else kind

@@ -397,7 +397,7 @@ class _Correlation:
         return None
 
     def _end_kinds(self, event: StorageEvent, row: EventRule, key: str, at: float) -> None:
-        for kind in row.ends:
+        for kind in (*row.ends, *row.ends_early):
             self._end((event.source, kind, key), event.place, at)
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:

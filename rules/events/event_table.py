@@ -46,7 +46,7 @@ _MAX_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "effect", "stacked", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
-_ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
+_ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", "ends_early", *_SHARED_KEYS)
 _STORM_KEYS = ("count", "window", "severity", "except_boot")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITIONS = frozenset(map(str, Condition))
@@ -89,6 +89,8 @@ class EventRule:
     storm: Storm | None = None
     ends: tuple[str, ...] = ()
     """Kinds of events that it ends, on the same object: until then they last."""
+    ends_early: tuple[str, ...] = ()
+    """Kinds that it ends as well, but that do not last until then: not every driver reports it."""
     file: str = ""
     line: int = 0
     effect: str = ""
@@ -261,8 +263,8 @@ class _TableReader:
             self._nodes.wrong(start(fields["condition"][1]), message)
         if not advice and severity is not None and severity >= Severity.WARNING:
             self._nodes.wrong(start(key), f"{what}: a mail of it has no advice; add 'advice:'")
-        ends = tuple(text("ends").split())
-        self._ends.append((key, ends))
+        ends, ends_early = tuple(text("ends").split()), tuple(text("ends_early").split())
+        self._ends.append((key, (*ends, *ends_early)))
         line = self._nodes.line(key)
         stacked = self._stacked.get(advice, "")
         return EventRule(
@@ -277,6 +279,7 @@ class _TableReader:
             self._truth(fields, "controller", what),
             self._storm(fields["storm"][1], severity, what) if "storm" in fields else None,
             ends,
+            ends_early,
             self._nodes.file,
             line,
             self._effects.get(advice, ""),

@@ -283,9 +283,16 @@ def is_urgent(incident: Incident, now: float) -> bool:
 
 
 def _is_over_in_time(member: IncidentMember) -> bool:
-    """Whether its log reported its end, or its paths work again, before a mail was due."""
+    """Whether its log reported its end, or its paths work again, before a mail was due.
+
+    That an adapter had to be reset is reported: it will stop again.
+    """
     if member.name in FAILOVERS:
         return member.over_seconds is not None
+    is_stop = member.what.fault in {Fault.RESETS, Fault.FAILED}
+    is_of_adapter = is_stop and layer_of(member.subject) is Layer.ADAPTER
+    if is_of_adapter and member.what.layer is not Layer.PATH:
+        return False
     return bool(member.count) and member.absent_seconds is not None
 
 

@@ -280,6 +280,21 @@ EXAMPLES = {
         "megaraid_sas 0000:03:00.0: FW in FAULT state!!",
         "hpsa 0000:05:00.0: Controller lockup detected: 0x00130000",
     ),
+    "hba_ready": (
+        "megaraid_sas 0000:3b:00.0: Reset successful for scsi0.",
+        "megaraid_sas 0000:3b:00.0: reset successful",
+        "mpt3sas_cm0: diag reset: SUCCESS",
+        "mpt2sas0: host reset: SUCCESS scmd(00000000deadbeef)",
+        "mptscsih: ioc0: host reset: SUCCESS (sc=0000000012345678)",
+        "mpi3mr0: controller reset is successful",
+        "hisi_sas_v3_hw 0000:74:02.0: controller reset complete",
+        "aacraid 0000:3b:00.0: IOP reset succeeded",
+        "aacraid 0000:3b:00.0: SOFT reset succeeded",
+        "qla2xxx [0000:03:00.0]-8017:1: ADAPTER RESET SUCCEEDED nexus=1:0:0.",
+        "smartpqi 0000:3b:00.0: reset of scsi 0:1:2:0: SUCCESS",
+        "smartpqi 0000:3b:00.0: Online Firmware Activation: SUCCESS",
+        "hpsa 0000:3b:00.0: scsi 0:1:0:0: reset logical  completed successfully Direct-Access",
+    ),
     "pcie_corrected": ("pcieport 0000:00:1c.5: AER: Corrected error received: id=00e5",),
     "pcie_error": ("pcieport 0000:00:1d.0: DPC: ERR_FATAL detected",),
     "pcie_not_recovered": ("pcieport 0000:00:1d.0: AER: device recovery failed",),
@@ -902,7 +917,7 @@ LABELS = {
     "hba_event": {"hba_aen"},
     "dev_offlined": {"scsi_offlined"},
     "ratelimit": {"callbacks_suppressed"},
-    "info": {"hba_aen", "md_sync_done", "ata_link_up"},
+    "info": {"hba_aen", "hba_ready", "md_sync_done", "ata_link_up"},
 }
 """The fields of a label, if they differ from the kind's own name."""
 QUIET = frozenset({"ctx", "noise", "info"})
@@ -970,7 +985,7 @@ def test_every_labelled_line_gets_its_class_device_and_sector() -> None:
             carried = "" if row["class"] == "scsi_asc" else carried
             verdicts["event"] += 1
         assert not any(of_text.values()), (path, of_text)
-    assert verdicts == {"event": 224, "quiet": 46}
+    assert verdicts == {"event": 226, "quiet": 44}
 
 
 SILENT = (

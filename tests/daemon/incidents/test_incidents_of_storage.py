@@ -106,6 +106,38 @@ def test_resets_of_a_link_without_any_loss_are_one_warning(tmp_path: Path) -> No
     assert "first the cable, then the bay" in text(mails[0])
 
 
+@pytest.mark.parametrize(
+    ("lines", "end", "tags"),
+    [
+        (
+            ("mpt3sas_cm0: fault_state(0x5854)!", "mpt3sas_cm0: sending diag reset !!"),
+            "mpt3sas_cm0: diag reset: SUCCESS",
+            ["[CRITICAL]", "[OK]"],
+        ),
+        (("mpt3sas_cm0: sending diag reset !!",), "mpt3sas_cm0: diag reset: SUCCESS",
+         ["[WARNING]", "[OK]"]),
+        (
+            ("mpt3sas_cm0: fault_state(0x5854)!", "mpt3sas_cm0: sending diag reset !!"),
+            "mpt3sas_cm0: diag reset: FAILED",
+            ["[CRITICAL]"],
+        ),
+    ],
+)  # fmt: skip
+def test_an_idle_adapter_that_is_reset_is_over_when_its_driver_prints_that(
+    tmp_path: Path, lines: tuple[str, ...], end: str, tags: list[str]
+) -> None:
+    """No disk waited for it: nothing else shows that it works again. That it stopped is mailed."""
+    machine = shelf(tmp_path, 4, "raid6")
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(*lines)
+        mails = program.wait(14)
+        machine.says(end)
+        mails += program.wait(800, 10.0)
+    assert [mail["Subject"].partition(" ")[0] for mail in mails] == tags
+    assert one_thread(mails)
+
+
 def test_the_disk_that_takes_over_a_name_has_not_stood_still(tmp_path: Path) -> None:
     """It has completed as many requests as the one that was pulled, and its first one waits."""
     machine = Server(tmp_path)

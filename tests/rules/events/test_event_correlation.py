@@ -767,6 +767,39 @@ def test_a_line_reports_the_end_of_what_another_one_began(begins: str, ends: str
 
 
 @pytest.mark.parametrize(
+    ("begins", "ends"),
+    [
+        (
+            "megaraid_sas 0000:3b:00.0: FW in FAULT state Fault code:0x10000 subcode:0x0",
+            "megaraid_sas 0000:3b:00.0: reset successful",
+        ),
+        (
+            "qla2xxx [0000:3b:00.0]-8018:7: ADAPTER RESET ISSUED nexus=7:0:0.",
+            "qla2xxx [0000:3b:00.0]-8017:7: ADAPTER RESET SUCCEEDED nexus=7:0:0.",
+        ),
+        (
+            "smartpqi 0000:3b:00.0: resetting scsi 2:0:0:0 SCSI cmd at 00 due to cmd opcode 0x2a",
+            "smartpqi 0000:3b:00.0: reset of scsi 2:0:0:0: SUCCESS",
+        ),
+    ],
+)
+def test_an_adapter_works_again_when_its_driver_prints_that_or_has_been_silent_for_10_minutes(
+    begins: str, ends: str
+) -> None:
+    """Not every driver prints it: without such a line no reset lasts for a day."""
+    machine = FakeMachine()
+    machine.tell(*lines(machine, begins))
+    machine.wait(10.0)
+    machine.tell(*lines(machine, ends))
+    (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
+    assert alert.absent_seconds == machine.now
+    silent = FakeMachine()
+    silent.tell(*lines(silent, begins))
+    silent.wait(601.0, 60.0)
+    assert event_alerts.alerts(silent.state, TABLE, silent.now) == []
+
+
+@pytest.mark.parametrize(
     ("begins", "ends", "is_over"),
     [
         (
