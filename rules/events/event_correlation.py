@@ -469,10 +469,21 @@ class _Correlation:
             )
         return self.failing
 
-    def _unused(self, key: str) -> bool:
-        """Whether nothing is on a device, so that no data are lost with it."""
-        known, now = self.known, self.batch.now_seconds
-        return known.topology is not None and not dependents_of(known.dependents, key, now)
+    def _is_unused(self, event: StorageEvent, where: EventPlace) -> bool:
+        """Whether nothing is on a device of `_BACKED`, so that no data are lost with it.
+
+        A btrfs that is not mounted is named by a device that may be gone, or another one's by now.
+        """
+        topology, named = self.known.topology, kernel_btrfs.file_system(event.place)
+        name = named or where.device
+        if topology is None or not _BACKED.match(name):
+            return False
+        if named and topology.kernel_name(named) in topology.btrfs:
+            return False
+        device = self._place(replace(event, device=name, place="")) if named else where
+        keys = {where.identity.key, device.identity.key}
+        now = self.batch.now_seconds
+        return not any(dependents_of(self.known.dependents, each, now) for each in keys)
 
     def _amid(self, at: float) -> EventPlace | None:
         """Return the disk of a line without a disk name: the only one with errors at that time."""
@@ -505,7 +516,7 @@ class _Correlation:
             array = replace(event, device=event.place or event.device, place="")
             return event, self._place(array)
         where = self._place(event)
-        if _BACKED.match(where.device) and self._unused(where.identity.key):
+        if self._is_unused(event, where):
             return event, None
         if not where.identity.key and row.kind in NAMELESS:
             where = self._amid(at) or where

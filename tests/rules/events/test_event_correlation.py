@@ -12,6 +12,7 @@ from support.machine import topology
 
 from iowarden.collectors.block.block_devices import Device, Md
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify
@@ -966,6 +967,36 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_reported_if_it_is_in
     busy.wait(120.0)
     assert [each.object for each in busy.open] == [device]
     assert len(busy.mails) == 1
+
+
+CHECKSUM = (
+    "BTRFS warning (device loop0): csum failed root 5 ino 259 off 8192 csum 0x8941f998 expected"
+    " csum 0x7b2b9822 mirror 1"
+)
+
+
+UUID = "8213ed5c-69e5-4248-94ed-56a24ed8c204"
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_a_btrfs_on_a_file_is_reported_while_it_is_mounted(*, is_attached: bool) -> None:
+    """Its lines name a device only in the words of the file system, and stay in the log for days.
+
+    The image of a test, which nobody has any more, was the first mail of a newly installed host.
+    """
+    missing = f"BTRFS warning (device loop0): devid 2 uuid {UUID} is missing"
+    devices = BACKED.devices.values() if is_attached else (BACKED.devices["sda"],)
+    gone = FakeMachine(known=DeviceMap(topology=topology(*devices)), mounts=parse_mountinfo(SRV))
+    gone.tell(*lines(gone, CHECKSUM, missing))
+    gone.wait(120.0)
+    assert (gone.news, gone.open) == ((), [])
+    system = FileSystem("u1", ("loop0",))
+    mounted = replace(BACKED, btrfs={"loop0": system})
+    used = SRV + "30 1 0:44 / /mnt rw - btrfs /dev/loop0 rw\n"
+    machine = FakeMachine(known=DeviceMap(topology=mounted), mounts=parse_mountinfo(used))
+    machine.tell(*lines(machine, CHECKSUM))
+    machine.wait(120.0)
+    assert [each.severity for each in machine.open] == [Severity.CRITICAL]
 
 
 def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -> None:
