@@ -38,6 +38,7 @@ WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SU
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w-])", re.ASCII)
 """Not a part of a name: 'md0', 'dm-1'."""
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _VAGUE = frozenset((Fault.ERRORS, Fault.WORN, Fault.HOT, Fault.UNPROTECTED, Fault.OTHER))
 
 
@@ -218,6 +219,26 @@ def lost_a_disk(member: IncidentMember) -> bool:
 def listed(names: Sequence[str]) -> str:
     """Return names as a list, the first ones of many."""
     return ", ".join(names[:MAX_DISKS]) + (", ..." if names[MAX_DISKS:] else "")
+
+
+def distinct_sentences(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts without the sentences that another one has, alike or with more words behind.
+
+    The alerts of a dying disk have 'How long it will last.' and 'How long it will last: hours ...'.
+    """
+    split = [_SENTENCE.split(" ".join(text.split())) for text in texts]
+    every = distinct(each for sentences in split for each in sentences)
+    longer = {
+        each
+        for each in every
+        if any(other.startswith(f"{each.rstrip('.')}{mark}") for other in every for mark in ":,;")
+    }
+    left, told = [], set(longer)
+    for sentences in split:
+        fresh = distinct(each for each in sentences if each not in told)
+        told.update(fresh)
+        left.append(" ".join(fresh))
+    return distinct(left)
 
 
 def distinct(values: Iterable[_T]) -> tuple[_T, ...]:

@@ -49,8 +49,8 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
         meaning=why.meaning_of(letter, advice),
         evidence=tuple(why.evidence_of(letter)),
         advice=advice.steps,
-        unknown=mail.distinct(
-            m.unknown.strip() for m in letter.written if m.unknown and m.cleared_seconds is None
+        unknown=mail.distinct_sentences(
+            m.unknown for m in letter.written if m.unknown and m.cleared_seconds is None
         ),
         ended_seconds=realtime(incident.active_seconds) if letter.is_end else None,
         times=incident.occurrences,

@@ -361,6 +361,27 @@ def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     )
 
 
+def test_what_is_not_known_is_said_once() -> None:
+    """A dying disk has alerts of SMART, NVMe and its controller, with the same open questions."""
+    letter = incident(
+        member("DiskFailing", unknown="How long it will last: hours or years."),
+        member("DiskAttributeFailed", unknown="How long it will last."),
+        member(
+            "DiskErrorsIncreased", unknown="Which files. Whether the count will increase further."
+        ),
+        member("DiskReallocatedSectorsHigh", unknown="Whether the count will increase further."),
+        member("DiskUncorrectedErrors", unknown="Which sectors."),
+    )
+    notice = report.notice(
+        DueNotice(Reason.OPENED, letter), report.Sources(float, 9.0, (), MACHINE)
+    )
+    assert notice.unknown == (
+        "How long it will last: hours or years.",
+        "Which files. Whether the count will increase further.",
+        "Which sectors.",
+    )
+
+
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """What was last known of it; why it cannot be read may be a path, and stands below."""
     silent = member("Hung", state=AlertState.UNKNOWN, unknown="diskstats failed: gone")
