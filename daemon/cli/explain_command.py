@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -52,6 +53,8 @@ _PROMPT = (
     "reading from the terminal: paste the output of a storage tool or lines of the kernel's log,"
     " then press Ctrl-D at the beginning of a line (or name an alert or a file)\n"
 )
+_NAME = re.compile(r"\w+", re.ASCII)
+"""Of an alert or a class of events, such as '3ware_battery_is_weak'."""
 NO_SUCH_ALERT = 2
 SHOWN_EVENTS = 10
 """Events of one class and object that are listed; then a line with the number of the others."""
@@ -87,7 +90,7 @@ def add_commands(add: Add) -> None:
 
 def _explain(arguments: argparse.Namespace) -> int:
     name = arguments.file
-    if not (arguments.kind or arguments.log or os.path.exists(name)) and name.isidentifier():
+    if not (arguments.kind or arguments.log or os.path.exists(name)) and _NAME.fullmatch(name):
         return print_alert(arguments, name, "alert or file")
     return _explain_text(arguments)
 

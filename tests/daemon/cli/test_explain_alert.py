@@ -76,6 +76,14 @@ def test_an_alert_is_explained_with_the_thresholds_of_this_host(
     assert "iowarden silence add --for 2h --reason 'TEXT' FilesystemFull" in text
 
 
+def test_a_class_of_events_whose_name_begins_with_a_digit_is_explained(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All 3ware classes were taken for files that are not there."""
+    text = explained(home, capsys, "3ware_battery_is_weak")
+    assert text.startswith("3ware_battery_is_weak, condition controller_write_cache\n")
+
+
 def test_each_text_has_the_severities_that_it_is_about(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
