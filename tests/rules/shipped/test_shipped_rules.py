@@ -304,6 +304,21 @@ def test_every_shipped_alert_tells_a_tired_person_what_to_do() -> None:
                 assert {"advice", "unknown", "description"} <= annotations.keys(), rule.alert
 
 
+def test_advice_under_the_same_condition_is_the_same_in_every_rule() -> None:
+    """YAML cannot declare a part of a text once: how to limit ZFS's cache stands in three rules."""
+    begin = re.compile(r"^(?=\{\{- with query )", re.MULTILINE)
+    parts: dict[str, dict[str, str]] = {}
+    for group in shipped_rules():
+        for rule in group.rules:
+            advice = dict(getattr(rule, "annotations", ())).get("advice")
+            for part in begin.split(advice.text if advice else "")[1:]:
+                condition, _, rest = part.partition("\n")
+                text = rest.partition("\n{{- end }}")[0]
+                parts.setdefault(condition, {})[text] = f"{rule.file}:{rule.line}"
+    assert any("zfs_arc_evictable" in condition for condition in parts)
+    assert [places for places in parts.values() if len(places) > 1] == []
+
+
 def test_no_advice_is_broken_within_a_sentence() -> None:
     """A mail wraps each line by itself: a line end in a sentence is a ragged paragraph."""
     for group in shipped_rules():
