@@ -55,7 +55,7 @@ _SAME = (
     lazy_pattern(r"(?P<same><[\w@+-]{1,32}>) ?", re.ASCII),
     lazy_pattern(r"(?P<same>[\w.-]{1,64}): ?", re.ASCII),
 )
-"""A log's time, host and program; a time; a mark of quotation; the user of a chat; the host of a loop."""
+"""A log's time, host and program; a time; a mark of quotation; a name in a chat; a loop's host."""
 _NUMBERED = lazy_pattern(r"[ \t]{0,8}(?P<number>\d{1,6})(?:\t|:|\. | {1,2}|$)", re.ASCII)
 _MIN_LINES = 3
 _MAX_LINES = 20_000

@@ -32,6 +32,7 @@ def parse_mdstat(text: str) -> Parsed:
         expected = "expected a line 'unused devices:' at its end, got none: it may be truncated"
         unread.append(UnparsedLine(f"'/proc/mdstat': {expected}"))
         lines.append("unused devices: <none>")
+    around = _around(lines)
     begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
     for _ in range(MAX_BAD_ROWS):
         try:
@@ -43,7 +44,8 @@ def parse_mdstat(text: str) -> Parsed:
             end = at + 1
             while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # its further lines
                 end += 1
-            if not _PROMPT.match(lines[at]) and not _MAIL.fullmatch(lines[at]):
+            known = _PROMPT.match(lines[at]) or _MAIL.fullmatch(lines[at]) or at in around
+            if not known:
                 fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
                 unread.append(UnparsedLine(str(error), lines[at], at + 1, fault))
             lines[at:end] = [""] * (end - at)
@@ -57,6 +59,15 @@ def parse_mdstat(text: str) -> Parsed:
             unparsed=tuple(unread),
         )
     return Parsed(Tool.MDSTAT, unparsed=tuple(unread))
+
+
+def _around(lines: Sequence[str]) -> frozenset[int]:
+    """Return the lines above and below a whole '/proc/mdstat': what its user writes about it."""
+    begin = next((at for at, line in enumerate(lines) if _MDSTAT_BEGIN.match(line)), None)
+    ends = [at for at, line in enumerate(lines) if _MDSTAT_END.match(line)]
+    if begin is None or not ends:
+        return frozenset()
+    return frozenset((*range(begin), *range(ends[-1] + 1, len(lines))))
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
@@ -135,7 +146,7 @@ def _parse_details(text: str) -> Parsed:
         arrays={each.name: md_detail.as_array(each) for each in details.arrays},
         outputs=("mdadm --detail",),
         unparsed=(
-            *(UnparsedLine(complaint) for complaint in details.complaints),
+            *(UnparsedLine(each) for each in details.complaints if _COMPLAINT.search(each)),
             *(
                 UnparsedLine(wrong, fault=not wrong.endswith(md_detail.TRUNCATED))
                 for wrong in contradictions
@@ -144,6 +155,10 @@ def _parse_details(text: str) -> Parsed:
     )
 
 
+_COMPLAINT = lazy_pattern(
+    r"(?i)mdadm|/dev/|\b(?:errors?|fail\w*|cannot|can't|not|no|denied|missing|lost|bad|degraded|broken)\b"
+)
+"""A message of mdadm, or words about a fault: what else is around the output is its user's."""
 _DETAIL_ROWS = lazy_pattern(r"^[ \t]*Number[ \t]+Major[ \t]+Minor[ \t]", re.MULTILINE)
 _DETAIL_HEAD = lazy_pattern(r"^/dev/\S{1,60}:", re.MULTILINE)
 

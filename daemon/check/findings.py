@@ -99,7 +99,7 @@ def required_seconds(groups: Sequence[RuleGroup]) -> dict[str, float]:
 
 
 def text(alert: Alert) -> str:
-    """Return what an alert reports of a text; of data that is made up all reasons, and what to read.
+    """Return what an alert reports of a text; of made-up data all reasons, and what to read.
 
     In the text of one drive there is no access method that the service could name.
     """

@@ -200,3 +200,27 @@ def test_a_command_of_vmstat_is_no_row() -> None:
     rows = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
     rows += " 1  0      0 913344  80212 9120332    0    0   845  2120 1200 2300  5  2 88  5  0\n"
     assert [read(f"vmstat {words}\n{rows}").status for words in ("5", "1 10")] == [0, 0]
+
+
+MDSTAT = """\
+Personalities : [raid1]
+md0 : active raid1 sdb1[1] sda1[0]
+      976630464 blocks super 1.2 [2/2] [UU]
+
+unused devices: <none>
+"""
+COMPLETE = re.sub(r" : 4\n| : 3\n", " : 2\n", MDADM.partition("       -")[0])
+COMPLETE = COMPLETE.replace("clean, degraded", "clean").replace("Devices : 1", "Devices : 0")
+
+
+@pytest.mark.parametrize("output", [MDSTAT, COMPLETE], ids=["mdstat", "mdadm"])
+def test_the_words_of_a_user_around_arrays_are_no_part_of_them(output: str) -> None:
+    """A greeting above, and a name below."""
+    told = read(f"Hi all,\n\nhere is my array:\n\n{output}\nIs that ok? Thanks,\nJoe\n")
+    assert (told.status, told.unparsed) == (0, ())
+
+
+def test_a_message_of_mdadm_below_an_array_is_reported() -> None:
+    """Another array could not be opened: nothing is known of it."""
+    told = read(f"{COMPLETE}\nmdadm: cannot open /dev/md1: No such file or directory\n")
+    assert told.status == 2
