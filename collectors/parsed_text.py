@@ -84,13 +84,15 @@ class Tool(enum.StrEnum):
 class UnparsedLine:
     """An unparsed part of a text. `line` counts from 1; None: it is about all of it.
 
-    `fault`: as far as it can be parsed it indicates a fault, or the text contradicts itself.
+    `fault`: as far as it can be parsed it indicates a fault, or the text contradicts itself;
+    `missing`: it is no line of the text, but a part of the report that is not in it.
     """
 
     reason: str
     text: str = ""
     line: int | None = None
     fault: bool = False
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,10 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
             logs = told.self_tests or told.errors_logged_total is not None
             has_data = logs or told.attributes or told.read_errors or piece.startswith("{")
             if told.protocol is Protocol.ATA and not has_data:
-                unread.append(UnparsedLine(_NO_ATTRIBUTES))
+                unread.append(UnparsedLine(_NO_ATTRIBUTES, missing=True))
             # A health status that is not understood is none that is missing on purpose.
             if told.passed is None and (not logs or _HEALTH.search(piece)):
-                unread.append(
-                    UnparsedLine("smartctl: the drive's health status ('-H') is missing in it")
-                )
+                unread.append(UnparsedLine(_NO_HEALTH, missing=True))
             if told.exit_status & _ERRORS and told.errors_logged_total is None and not told.nvme:
                 unread.append(
                     UnparsedLine("smartctl: its exit status reports entries in the error log")
@@ -425,6 +423,7 @@ _MEDIUM_ADVICE = (
 )
 _LINK_ADVICE = "Replace the cable, or try another port or bay, before the disk."
 _LOG_ADVICE = "Compare with all of its SMART data: smartctl -x DEVICE"
+_NO_HEALTH = "smartctl: the drive's health status ('-H') is missing in it"
 _NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"
 _HEALTH = lazy_pattern(r"SMART (?:overall-health|Health Status)", re.IGNORECASE)
 _NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)

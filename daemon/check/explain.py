@@ -179,11 +179,13 @@ class Explanation:
         shown = len(self.events) + self.events_left_out
         over = f", {self.events_over} of them over" if self.events_over else ""
         words += [f"{count(shown, 'event')}{over}"] if shown else []
-        words += [f"{len(self.unparsed)} not parsed"] if self.unparsed else []
+        missing = sum(each.missing for each in self.unparsed)
+        unread = len(self.unparsed) - missing
+        words += [f"{n} {what}" for n, what in ((unread, "not parsed"), (missing, "missing")) if n]
         verdict = {
             WRONG: "something is wrong",
             NOT_UNDERSTOOD: "part of the text could not be parsed"
-            if self.unparsed or not self.outputs
+            if unread or not self.outputs
             else "not everything was checked",
             NOTHING_WRONG: "nothing wrong",
         }[self.status]

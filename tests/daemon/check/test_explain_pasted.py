@@ -224,3 +224,14 @@ def test_a_message_of_mdadm_below_an_array_is_reported() -> None:
     """Another array could not be opened: nothing is known of it."""
     told = read(f"{COMPLETE}\nmdadm: cannot open /dev/md1: No such file or directory\n")
     assert told.status == 2
+
+
+def test_a_part_of_the_report_that_is_not_in_the_text_is_missing() -> None:
+    """All lines of 'smartctl -A' were parsed: only the health status was not asked for."""
+    rows = SMART.format(pending=0).partition("SMART Attributes")
+    told = read("".join(rows[1:]))
+    assert told.summary() == "explain: not everything was checked: 1 missing"
+    noted = read("".join(rows[1:]).replace("197 ", "Note: worn?\n197 "))
+    assert noted.summary() == (
+        "explain: part of the text could not be parsed: 1 not parsed, 1 missing"
+    )
