@@ -59,9 +59,9 @@ def parse_controllers(
 
     `commands` by the number of their line have the controller's number, where the output has none.
     """
-    found = Parsed(kind)
+    found, typed = Parsed(kind), commands or {}
     if kind is Tool.STORCLI:
-        text = _with_heads(text, commands or {})
+        text = _with_heads(text, typed)
     if kind is not Tool.SAS2IRCU or _DISPLAY_ROW.search(text):
         text = _with_sections(text, _SECTIONS.get(kind, {}))
     if kind is Tool.MEGACLI and "Enclosure Device ID" not in text:
@@ -69,8 +69,9 @@ def parse_controllers(
     if kind is Tool.SSACLI and SIGNS[kind].search(text) and not _SSACLI_HEAD.search(text):
         text = f"Smart Array in Slot unknown\n{text}"
     pieces = _pieces(text, kind)
-    for piece in itertools.islice(pieces, MAX_OUTPUTS):
-        found = _piece(piece, found, log=log)
+    is_filtered = bool(typed) and "|" in typed[max(typed)]  # 'grep' drops the last line
+    for own, whole in itertools.islice(pieces, MAX_OUTPUTS):
+        found = _piece((own, whole or is_filtered), found, log=log)
     unread = [*found.unparsed]
     if next(pieces, None) is not None:
         unread.append(MORE)

@@ -235,3 +235,11 @@ def test_a_part_of_the_report_that_is_not_in_the_text_is_missing() -> None:
     assert noted.summary() == (
         "explain: part of the text could not be parsed: 1 not parsed, 1 missing"
     )
+
+
+def test_an_output_below_grep_lacks_no_last_line() -> None:
+    """MegaCli's 'Exit Code: 0x00' is no match; without a pipe it is truncated."""
+    rows = "Slot Number: 0\nMedia Error Count: 0\nFirmware state: Online, Spun Up\n"
+    command = "root@n1:~# MegaCli -PDList -aALL"
+    assert read(f"{command} | egrep 'Slot|Media|state'\n{rows}").status == 0
+    assert read(f"{command}\n{rows}").status == 2
