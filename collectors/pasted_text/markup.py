@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FORUM = lazy_pattern(
-    r"\[/?(?:i?code|quote|spoiler|pre|tt|plain|font|size|color|list|expand|hr)(?:=[^\]\n]{0,99})?\]"
-    r"|\[/?[biu]\](?=[^\n]{0,200}\[/?[biu]\]|[^\[\n]{0,200}$)",
-    re.IGNORECASE | re.MULTILINE,
+    r"\[/?(?:i?code|quote|spoiler|pre|tt|plain|font|color|list|expand|hr)(?:=[^\]\n]{0,99})?\]"
+    r"|\[size=\d{1,3}(?:p[xt])?\]|\[/size\]",
+    re.IGNORECASE,
 )
+"""The size of a map in old multipath, '[size=500G]', is none."""
+_FORUM_STYLE = lazy_pattern(
+    r"\[(?P<tag>[biu])\](?P<text>[^\n]{0,300}?)\[/(?P=tag)\]", re.IGNORECASE
+)
+"""Only in pairs: '[U]' of an array with one member is none."""
 _PAGE = lazy_pattern(
     r"</?(?:html|body|head|pre|code|p|div|span|tt|samp|blockquote|b|i|u|strong|em|font)"
     r"(?:[ \t][^<>\n]{0,200})?>",
@@ -36,7 +41,8 @@ _ESCAPED = lazy_pattern(r"(?<=\w)\\(?=[_*]\w)")
 
 def without_markup(text: str) -> str:
     """Return a text without the tags of forums and web pages, and their entities as characters."""
-    text = _FORUM.sub("", text) if "[/" in text else text
+    if "[/" in text:
+        text = _FORUM_STYLE.sub(r"\g<text>", _FORUM.sub("", text))
     if "</" in text or "<br" in text.lower():
         text = _PAGE.sub("", _BREAK.sub("\n", text))
     text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)

@@ -243,3 +243,16 @@ def test_an_output_below_grep_lacks_no_last_line() -> None:
     command = "root@n1:~# MegaCli -PDList -aALL"
     assert read(f"{command} | egrep 'Slot|Media|state'\n{rows}").status == 0
     assert read(f"{command}\n{rows}").status == 2
+
+
+def test_brackets_of_a_program_are_no_tags_of_a_forum() -> None:
+    """An array with one member, and the size of a map, between tags."""
+    one = MDSTAT.replace("sdb1[1] ", "").replace("[2/2] [UU]", "[1/1] [U]")
+    told = read(f"[CODE]{one}[/CODE]\n")
+    assert (told.status, told.objects[0].details["missing"]) == (0, 0)
+    rows = "mpath0 (3600508b4000156d70001200000b0000) dm-2 HP,HSV210\n"
+    rows += "[size=12G][features=1 queue_if_no_path][hwhandler=0]\n"
+    rows += "\\_ round-robin 0 [prio=100][active]\n \\_ 0:0:1:1 sda 8:0 [active][ready]\n"
+    assert read(f"[CODE]{rows}[/CODE]\n").status == read(rows).status == 0
+    bold = MDADM.replace("faulty", "[B]faulty[/B]").replace("State : clean", "State : [b]clean[/b]")
+    assert {each.alert for each in read(bold).alerts} == {"MdDegraded", "MdMemberFaulty"}
