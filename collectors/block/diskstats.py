@@ -70,6 +70,11 @@ class BlockIo:
         return self.counters[_WRITTEN_SECTORS] * SECTOR_BYTES
 
     @property
+    def discards_completed_total(self) -> int:
+        """Discards completed; 0 before 4.18."""
+        return self.counters[_DISCARDS] if len(self.counters) > _DISCARDS else 0
+
+    @property
     def discarded_bytes_total(self) -> int | None:
         """Bytes discarded; None before 4.18."""
         counters = self.counters

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.procfs.tasks import BlockedTask
@@ -33,6 +34,8 @@ RESUME_SECONDS = 30.0
 """After a suspend disks spin up, and links and controllers are initialized."""
 DISCARD_RATIO = 0.1
 """From this share of the time on, discards explain slow requests."""
+COMMIT_REQUESTS = 4
+"""Data, log, its commit record, and a flush: one after the other."""
 LOWERED_RATIO = 0.1
 """So much less is the dirty limit than a minute ago: what is above it was written before."""
 
@@ -196,6 +199,16 @@ def given_up_seconds(device: Device, hosts: Hosts) -> float:
     if is_patient or (device.timeout_seconds is None and not device.name.startswith("nvme")):
         return math.inf
     return max(2 * (device.timeout_seconds or 0.0), GIVEN_UP_SECONDS)
+
+
+def discards_overtake(before: BlockIo, after: BlockIo, max_in_flight: int) -> bool:
+    """Whether what waits between two samples waits for no discard: newer ones have completed.
+
+    Those that were queued before it are no more than were in flight; each of the few requests of a
+    commit may come behind one more.
+    """
+    completed = after.discards_completed_total - before.discards_completed_total
+    return completed > COMMIT_REQUESTS + 2 * max_in_flight
 
 
 def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:

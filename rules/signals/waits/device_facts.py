@@ -153,6 +153,7 @@ def device_facts(
             one
             for one in below.intersection(topology.leaves)
             if _is_discarding(one, view, is_hanging=one in hanging)
+            and not _discards_overtake(one, before, moved)
         ),
         is_discard_overdue=any(
             values.get((_HANG, one), 0.0) >= device.DISCARD_CRITICAL_SECONDS for one in below
@@ -277,8 +278,9 @@ def _is_stuck(
     leaf = history[-1].leaves.get(name) if history else None
     if before is None or leaf is None or not leaf.in_flight:  # without what has leaked
         return False
+    overtakes = _discards_overtake(name, before, moved)
     busy_since = history[-1].at_seconds - leaf.busy_seconds
-    if busy_since < began_seconds - STUCK_SLACK_SECONDS:
+    if busy_since < began_seconds - STUCK_SLACK_SECONDS and not overtakes:
         return False
     elapsed = moved[-1].at_seconds - before.at_seconds
     first, last = before.blocks.get(name), moved[-1].blocks.get(name)
@@ -292,8 +294,24 @@ def _is_stuck(
     fewest = min(block.in_flight for block in during)
     completed = last.completed_total - first.completed_total
     took = (last.milliseconds_total - first.milliseconds_total) * _MILLISECOND
-    is_alive = completed >= STUCK_MIN_REQUESTS and 0 < took <= STUCK_RATIO * fewest * elapsed
+    is_enough = completed >= STUCK_MIN_REQUESTS or overtakes
+    is_alive = is_enough and 0 < took <= STUCK_RATIO * fewest * elapsed
     return fewest > 0 and is_alive
+
+
+def _discards_overtake(name: str, before: Moved | None, moved: tuple[Moved, ...]) -> bool:
+    """Whether so many discards completed since a wait began that it is for none of them."""
+    if before is None:
+        return False
+    during = [
+        one.blocks[name]
+        for one in moved
+        if one.at_seconds >= before.at_seconds and name in one.blocks
+    ]
+    if len(during) < 2:
+        return False
+    most = max(block.in_flight for block in during)
+    return guards.discards_overtake(during[0], during[-1], most)
 
 
 def _is_discarding(name: str, view: View, *, is_hanging: bool) -> bool:

@@ -451,9 +451,9 @@ def _harms(
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, below[name], began, state.moved, view)
         on_device = _harm(name, waits, disks_of, state, facts, view)
-        if facts.discarding:
-            others = _discarding_on_others(name, waits, disks_of)
-            on_device = replace(on_device, discarding=on_device.discarding + others)
+        of_others = _discarding_on_others(name, waits, disks_of)
+        blamed = on_device.discarding + of_others if facts.discarding else ()
+        on_device = replace(on_device, discarding=blamed)
         harms[name], all_facts[name] = on_device, facts
     return harms, all_facts
 

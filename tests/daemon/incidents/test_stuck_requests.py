@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.blocked import Blocked, task
+from support.blocked import IOCTL, Blocked, task
+
+from iowarden.rules.notices.who_waits import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,3 +143,47 @@ def test_a_disk_whose_time_out_is_long_may_have_requests_that_old(seconds: int) 
     host.disks["sdb"].in_flight = 6
     works(host, 150)
     assert ("in_flight_leaked" in host.guards("sdb")) is (seconds == 30)
+
+
+FSTRIM = {
+    "command": "fstrim",
+    "stack": ("submit_bio_wait", "blkdev_issue_discard", "ext4_trim_fs", "ext4_ioctl"),
+    "system_call": IOCTL.replace("0x1277", "0xc0185879"),
+    "waits_at": "8:16",
+    "file": "/srv",
+}
+
+
+def discards_each(host: Blocked, every: int, seconds: int, *tasks: BlockedTask) -> None:
+    """Let sdb complete a discard each so many seconds, one after the other."""
+    disk = host.disks["sdb"]
+    for second in range(1, seconds + 1):
+        if second % every == 0:
+            disk.discards += 1
+            disk.discard_milliseconds += 1000 * every
+        trim = task(9, **FSTRIM, counters=(0, 0, second, second, 0, 0))  # type: ignore[arg-type]
+        host.pass_second([trim, *tasks])
+
+
+def test_a_write_that_a_hundred_discards_overtake_does_not_wait_for_one() -> None:
+    """An SSD answers fstrim each 3 s, and one write of a database never."""
+    host = with_disk()
+    host.disks["sdb"].in_flight = 2
+    discards_each(host, 3, 75, task(1, waits_at="8:16"))
+    assert host.cause("sdb") == "stuck requests"
+    assert "critical" in {severity for _, severity in host.mails()}
+    assert "discard" not in host.summary("Freeze")
+    assert "the discard end" not in host.machine.host.mails[-1].advice
+    assert host.machine.host.engine is not None
+    said = sentences(host.machine.host.engine.signals.harm().last_harms["sdb"][1], 0.0)
+    assert "discards" not in " ".join(said)
+
+
+@pytest.mark.parametrize("every", [10, 25])
+def test_a_commit_behind_discards_that_take_long_waits_for_them(every: int) -> None:
+    """The twin: each of its few requests has its turn behind one more of them."""
+    host = with_disk()
+    host.disks["sdb"].in_flight = 2
+    discards_each(host, every, 40, task(1, waits_at="8:16"), task(2, waits_at="8:16"))
+    assert host.cause("sdb") == "discarding"
+    assert "fstrim discards" in host.summary("Freeze")
