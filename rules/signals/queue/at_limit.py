@@ -1,10 +1,11 @@
 """Devices at their limit: as many requests or bytes a second as they are allowed, and a queue.
 
 A limit shows as a rate that hardly varies for a minute while requests wait, and each takes several
-times as long as at half of that rate or, where the device was never seen there, at any without a
-queue. A saturated disk in a steady copy looks the same: by itself this is information, and no
-fault. Units: requests and bytes per second, over 10 s. Limits: of a device that was never seen
-without a queue it is not known.
+times as long as one of its size at half of that rate or, where the device was never seen there, at
+any without a queue. A load of constant rate that had no queue before is at no limit. A saturated
+disk in a steady copy looks the same: by itself this is information, and no fault. Units: requests
+and bytes per second, over 10 s. Limits: of a device that was never seen without a queue it is not
+known.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MIN_IN_FLIGHT = 2.0
 SLOWER = 5.0
 """A request takes so many times as long as without a queue."""
 MIN_WINDOWS, MAX_WINDOWS = 3, 99
+SAME_RATIO, SAME_SIZE = 0.1, 2.0
+"""Rates that differ by no more are one; requests whose mean size differs by no more are alike."""
 MIN_REQUESTS = 20
 """In 10 s, for a mean time of a request."""
 _MILLISECOND = 0.001
@@ -48,6 +51,11 @@ class Window(NamedTuple):
     """Mean time of a request."""
     in_flight: float
     """Mean number of requests in flight, by Little's law."""
+
+    @property
+    def size_bytes(self) -> float:
+        """Mean size of a request."""
+        return self.bytes_per_second / self.requests_per_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,8 @@ def _window(name: str, first: CounterSnapshot, last: CounterSnapshot) -> Window 
         return None
     completed = after.completed_total - before.completed_total
     milliseconds = after.milliseconds_total - before.milliseconds_total
-    if completed < MIN_REQUESTS or milliseconds < 0:
+    # Before 5.0 times are in ticks: what took less than one may have taken any part of it.
+    if completed < MIN_REQUESTS or milliseconds <= 0:
         return None
     read = after.read_bytes_total - before.read_bytes_total
     written = after.written_bytes_total - before.written_bytes_total
@@ -106,26 +115,37 @@ def _at_limit(
     if len(known) < len(windows) or any(window.in_flight < MIN_IN_FLIGHT for window in known):
         return []
     labels = (("device", name),)
+    size = statistics.fmean(window.size_bytes for window in known)
+    alike = tuple(window for window in unqueued if _is_alike(window.size_bytes, size))
     for metric, rates, earlier_rates in (
         (
             REQUESTS,
             [window.requests_per_second for window in known],
-            [window.requests_per_second for window in unqueued],
+            [window.requests_per_second for window in alike],
         ),
         (
             BYTES,
             [window.bytes_per_second for window in known],
-            [window.bytes_per_second for window in unqueued],
+            [window.bytes_per_second for window in alike],
         ),
     ):
         mean = statistics.fmean(rates)
         if mean <= 0 or (max(rates) - min(rates)) / mean > MAX_VARIATION_RATIO:
             continue
-        usual = _usual_seconds(unqueued, earlier_rates, mean)
+        same = [rate for rate in earlier_rates if abs(rate - mean) <= SAME_RATIO * mean]
+        if len(same) >= MIN_WINDOWS:
+            continue  # a load of constant rate, which had no queue before: the device is slower
+        usual = _usual_seconds(alike, earlier_rates, mean)
         taken = statistics.fmean(window.request_seconds for window in known)
         if usual and taken >= SLOWER * statistics.median(usual):
             return [(metric, labels, round(mean, 1))]
     return []
+
+
+def _is_alike(size_bytes: float, other_bytes: float) -> bool:
+    """Whether the sizes of requests hardly differ: a large one takes longer by itself."""
+    smaller, larger = sorted((size_bytes, other_bytes))
+    return larger <= SAME_SIZE * smaller
 
 
 def _usual_seconds(

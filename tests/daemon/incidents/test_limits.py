@@ -109,6 +109,32 @@ def test_a_volume_that_was_never_at_half_of_its_limit_is_seen_at_it(fewest: int)
     assert "at_limit" in host.guards("vda")
 
 
+@pytest.mark.parametrize("milliseconds", [4, 0], ids=["4 ms", "less than a tick"])
+def test_a_load_of_constant_rate_that_had_no_queue_before_is_at_no_limit(milliseconds: int) -> None:
+    """A recorder of cameras asks for 150 a second, whatever that takes: the volume became slow.
+
+    Before 5.0 a request that takes less than a tick takes no time.
+    """
+    host = Blocked()
+    host.add_disk("vda")
+    for _ in range(70):
+        load(host, CAP, milliseconds, 0)
+        host.pass_second()
+    at_cap(host, 80, tasks=14)
+    assert "at_limit" not in host.guards("vda")
+
+
+def test_large_requests_that_take_longer_than_small_ones_show_no_limit() -> None:
+    """It read 4 KiB each, 4 ms; now it writes 150 times 1 MiB a second, 20 ms each, at ease."""
+    host = volume()
+    disk = host.disks["vda"]
+    for _ in range(80):
+        disk.writes, disk.written_sectors = disk.writes + CAP, disk.written_sectors + CAP * 2048
+        disk.milliseconds, disk.in_flight = disk.milliseconds + CAP * 20, 3
+        host.pass_second()
+    assert "at_limit" not in host.guards("vda")
+
+
 @pytest.mark.parametrize("name", ["nvme1n1"])
 def test_a_disk_of_the_host_in_a_steady_copy_has_no_limit(name: str) -> None:
     """The same numbers: saturated, a disk completes as many a second as well; nobody caps it."""
