@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from support.machine import disk, topology
 
 from iowarden import rules
@@ -29,6 +30,16 @@ _ATTRIBUTES = re.compile(
 _NAMES = re.compile(
     r"\b(?:nbd|rbd|drbd|mmcblk|xvd|vd|virtio\w*|\w*pvscsi|storvsc\w*|scsifront)(?!\w*_)"
 )
+_GUARD = re.compile(r"iowarden_guard_active\{[^}]*\}")
+"""What was determined."""
+_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_IN_RULES = re.compile(
+    r"iowarden_\w*(?:removable|virtual|discard|spin|asleep)\w*"
+    r"|(?:transport|removable|fabric)\\?\s*[=!]~?"
+    r"|\b(?:mmcblk|xvd|vd\[|sr\[|virtio)\w*"
+)
+"""A metric of such a fact, a label of one, or the names of such devices; that writes are gathered in
+laptop mode is what two rules about old data mean, and no guard there."""
 EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
     "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
@@ -55,8 +66,21 @@ def facts_of(source: str) -> list[str]:
             ):
                 found += [word] if _ATTRIBUTES.fullmatch(word) else []
             case ast.Constant(value=str(word)) if id(node) not in texts:
-                found += [word] if _NAMES.search(word) else []
+                found += [word] if _NAMES.search(word) or _ATTRIBUTES.fullmatch(word) else []
+            case ast.MatchClass(kwd_attrs=words):
+                found += [word for word in words if _ATTRIBUTES.fullmatch(word)]
     return found
+
+
+def facts_of_rules(text: str) -> list[str]:
+    """Return what the expressions and templates of a rule file test of the facts behind guards."""
+    groups = yaml.safe_load(text)["groups"]
+    rules_of = [rule for group in groups for rule in group["rules"]]
+    texts = [rule["expr"] for rule in rules_of]
+    for each in rules_of:
+        for annotation in each.get("annotations", {}).values():
+            texts += _TEMPLATE.findall(str(annotation))
+    return [word for each in texts for word in _IN_RULES.findall(_GUARD.sub("", each))]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +111,36 @@ def test_no_row_of_the_event_table_depends_on_what_a_device_is() -> None:
     assert not [word for word in words if _ATTRIBUTES.fullmatch(word) or _FACTS.search(word)]
 
 
+@pytest.mark.parametrize("path", sorted(Path(rules.__path__[0]).glob("*.yaml")), ids=str)
+def test_no_rule_file_tests_a_guard_by_itself(path: Path) -> None:
+    """They read the family of guards, or thresholds that follow from them."""
+    if "groups" in yaml.safe_load(path.read_text()):
+        assert facts_of_rules(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "iowarden_device_hang_seconds > 10 unless iowarden_device_removable == 1",
+        'iowarden_device_info{transport!="usb"}',
+        "rate(iowarden_device_discards_completed_total[5m]) > 0",
+        'iowarden_device_hang_seconds{device!~"mmcblk.*"} > 10',
+        'iowarden_device_hang_seconds{device!~"vd[a-z]"} > 10',
+    ],
+)
+@pytest.mark.parametrize("place", ["expr", "summary"])
+def test_a_rule_file_that_tests_a_guard_by_itself_is_seen(expression: str, place: str) -> None:
+    """In an expression, or in a query of a text."""
+    rule = {"alert": "A", "expr": "up == 0", "annotations": {"summary": "x"}}
+    if place == "expr":
+        rule["expr"] = expression
+    else:
+        rule["annotations"] = {"summary": f"{{{{ with query `{expression}` }}}}x{{{{ end }}}}"}
+    assert facts_of_rules(yaml.safe_dump({"groups": [{"rules": [rule]}]}))
+    rule = {"alert": "A", "expr": 'iowarden_guard_active{guard="virtual"}'}
+    assert not facts_of_rules(yaml.safe_dump({"groups": [{"rules": [rule]}]}))
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -97,6 +151,10 @@ def test_no_row_of_the_event_table_depends_on_what_a_device_is() -> None:
         "is_card = name.startswith('mmcblk')",
         "more = after.discards_completed_total - before",
         "if host.driver in {'virtio_scsi'}: pass",
+        "if getattr(device, 'removable'): pass",
+        "is_stick = operator.attrgetter('removable')(device)",
+        "match device:\n    case Device(removable=True): pass",
+        "is_usb = vars(host)['usb']",
     ],
 )
 def test_a_signal_that_tests_a_guard_by_itself_is_seen(source: str) -> None:
