@@ -38,8 +38,8 @@ _IN_RULES = re.compile(
     r"|(?:transport|removable|fabric)\\?\s*[=!]~?"
     r"|\b(?:mmcblk|xvd|vd\[|sr\[|virtio)\w*"
 )
-"""A metric of such a fact, a label of one, or the names of such devices; that writes are gathered in
-laptop mode is what two rules about old data mean, and no guard there."""
+"""A metric of such a fact, a label of one, or the names of such devices. Laptop mode is what two
+rules about old data mean, and no guard there."""
 EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
     "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
