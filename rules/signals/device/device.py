@@ -379,8 +379,7 @@ def samples(state: DeviceState) -> list[Sample]:
             before = made[name] = _made(name, progress, all_limits[name], is_resumed=is_resumed)
         since = progress.stalled_since_seconds
         if since is not None and since < until and (seconds := hang_seconds(state, name)):
-            metric, labels, _ = before.samples[0]
-            result.append((metric, labels, seconds))
+            result.append((*before.samples[0][:2], seconds))
             result += before.samples[1:]
         else:
             result += before.samples
@@ -398,7 +397,7 @@ def _made(
         critical = max(critical, warning or 0.0)
         if progress.discarding:
             critical = max(critical, DISCARD_CRITICAL_SECONDS)
-    notice = limits.notice_seconds
+    notice = limits.notice_seconds or (limits.warning_seconds if progress.writer_only else None)
     if progress.discarder_only:  # it harms no program: a secure erase may take an hour
         notice, warning, critical = notice or warning, DISCARD_ALONE_SECONDS, None
     by_severity = {"notice": notice, "warning": warning, "critical": critical}
@@ -690,7 +689,8 @@ GROUP = SignalGroup(
             " virtual disks, LUNs and multipath paths; warning: 10, more where the disk may have to"
             " spin up first, is virtual, a LUN, a multipath map or removable, or has discards"
             " queued; critical: the device's command timeout, at least 30, at most 180. While only"
-            " the program that discards it waits, it is a notice from 120 on.",
+            " programs that fill it wait, it is a notice until 30, and while only the program that"
+            " discards it waits from 120 on.",
         ),
     ),
     step=_step,

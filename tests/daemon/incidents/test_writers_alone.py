@@ -63,3 +63,36 @@ def test_a_database_beside_the_copy_is_harmed_by_the_pause() -> None:
     host.pass_seconds(24, [in_fsync(), task(1, waits_at="8:16")])
     assert host.mails()[0][0] - began <= 20
     assert "writer_only" not in host.guards("sdb")
+
+
+def test_an_internal_disk_that_pauses_under_its_writer_each_two_minutes_is_in_the_digest() -> None:
+    """25 s without a completion, three times: no mail, and each is counted as a notice."""
+    host = with_copy()
+    for turn in range(3):
+        host.pass_seconds(25, [in_fsync()])
+        for second in range(95):
+            host.writers[400] = "cp", (60 + 95 * turn + second) * 8_000_000
+            host.pass_seconds(1, [], sdb=8_000_000)
+    assert host.mails() == []
+    assert {"DeviceHang"} <= host.machine.host.names("notice")
+    notices = [at for at, name, severity in host.machine.host.fired if name == "DeviceHang"]
+    assert len(notices) == 3
+
+
+def test_a_stick_that_pauses_under_its_writer_is_not_in_the_digest() -> None:
+    """Its pauses of 16 s are what sticks do."""
+    host = Blocked()
+    host.add_disk("sdb", removable="1")
+    mounted = {
+        "/proc/1/mountinfo": "30 1 8:16 / /media/u rw - vfat /dev/sdb rw\n",
+        "/etc/fstab": "",
+    }
+    host.machine.memory.write(dict(mounted))
+    for second in range(60):
+        host.writers[400] = "cp", second * 8_000_000
+        host.queued = 600_000_000
+        host.disks["sdb"].in_flight = 4
+        host.pass_seconds(1, [], sdb=8_000_000)
+    host.pass_seconds(16, [in_fsync()])
+    host.pass_seconds(60, [], sdb=8_000_000)
+    assert "DeviceHang" not in host.machine.host.names()
