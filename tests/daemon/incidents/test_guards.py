@@ -467,18 +467,18 @@ def test_blocks_that_ext4_zeroes_for_a_writer_are_no_discard() -> None:
 
 
 def mirror(*, hanging: str) -> tuple[Blocked, float]:
-    """Return a mirror of a disk and a stick that is not in fstab; one hangs under two programs."""
+    """Return a mirror of a disk and a virtual one; one of them hangs under two programs."""
     host = Blocked()
-    host.add_disk("sdb", **STICK)
-    host.machine.add_array("md0", "raid1", "sda", "sdb")
+    host.add_disk("vdb")
+    host.machine.add_array("md0", "raid1", "sda", "vdb")
     files = {"/sys/block/md0/dev": "9:0\n", "/etc/fstab": ""}
     host.machine.memory.write(
         files | {"/proc/1/mountinfo": "30 1 9:0 / /srv rw - ext4 /dev/md0 rw\n"}
     )
-    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    host.pass_seconds(60, [], sda=8_000_000, vdb=8_000_000)
     host.disks[hanging].in_flight = 4
     began = host.second
-    (other,) = {"sda", "sdb"} - {hanging}
+    (other,) = {"sda", "vdb"} - {hanging}
     host.pass_seconds(45, [task(n, waits_at="9:0") for n in range(2)], **{other: 1_000_000})
     return host, began
 
@@ -490,8 +490,8 @@ def freeze_second(host: Blocked) -> float:
 
 
 def test_the_guard_of_one_disk_explains_no_hang_of_another_below_the_same_file_system() -> None:
-    """A disk that hangs beside a stick in a mirror is one after 12 s, the stick after 30."""
-    for hanging, least, most in (("sda", 11, 16), ("sdb", 29, 35)):
+    """A disk that hangs beside a virtual one in a mirror is one after 12 s, the other after 20."""
+    for hanging, least, most in (("sda", 11, 16), ("vdb", 19, 25)):
         host, began = mirror(hanging=hanging)
         assert least <= freeze_second(host) - host.machine.uptime - began <= most
 
