@@ -130,7 +130,7 @@ def with_disk(**files: str) -> Blocked:
     """Return a host with a second disk that works."""
     host = Blocked()
     host.add_disk("sdb", **files)
-    host.machine.memory.write({"/proc/1/mountinfo": "30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n"})
+    host.machine.memory.write({"/proc/1/mountinfo": "30 1 8:16 / /media/u rw - ext4 /dev/sdb rw\n"})
     host.machine.memory.write({"/etc/fstab": ""})
     return host
 
