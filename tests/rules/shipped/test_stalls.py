@@ -216,7 +216,7 @@ def test_a_number_below_zero_is_no_request() -> None:
 def test_requests_that_never_leave_while_others_complete_have_leaked() -> None:
     """An old driver lost the ends of two requests: the idle disk seems to have two in flight."""
     watch = Watch()
-    watch.busy(60, 2, each=20, milliseconds=40)
+    watch.busy(61, 2, each=20, milliseconds=40)
     watch.wait(600, 2)
     assert watch.stalled() == 0.0
     watch.wait(13, 3)
@@ -244,7 +244,7 @@ def test_a_full_queue_that_hangs_is_a_hang(in_flight: int, each: int, millisecon
 def test_a_leak_ends_with_the_counter_and_outlives_a_restart() -> None:
     """What was lost is known after a restart of the program; after a boot nothing is lost."""
     watch = Watch()
-    watch.busy(60, 2, each=20, milliseconds=40)
+    watch.busy(61, 2, each=20, milliseconds=40)
     watch.restart()
     watch.wait(60, 2)
     assert watch.stalled() == 0.0
