@@ -173,10 +173,20 @@ def _of_many(words: str) -> str:
 
 
 def _disks_of(incident: Incident, dependents: Dependents, now: float) -> int:
-    """Return how many disks an adapter or expander has, with those that it lost lately."""
+    """Return how many disks an adapter or expander has, with those that it lost; 0: not known.
+
+    Those that are missing in its incident are of it, also after a restart and after five minutes.
+    """
+    if not dependents.now:
+        return 0
     name = incident.key.removeprefix(ADAPTER)
     above = dependents_of(dependents, incident.key, now)
-    return len({each.key for each in above if each.on == name})
+    missing = {
+        member.subject
+        for member in incident.members
+        if (member.what.fault, member.layer) == (Fault.GONE, Layer.DISK) and not member.count
+    }
+    return len({each.key for each in above if each.on == name} | missing)
 
 
 def _unreadable(members: Sequence[IncidentMember]) -> IncidentMember:

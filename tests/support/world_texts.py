@@ -248,9 +248,27 @@ def _product() -> tuple[Config, list[RuleGroup]]:
     return settings, load_shipped(settings)
 
 
+AFTER_SECONDS, AWAY_SECONDS = 240.0, 4.0
+"""So long a story goes on after its last act where iowarden is restarted for so long."""
+
+
 def play(seed: int) -> Played:
     """Play the story of a seed."""
+    return _played(texts.random_story(Random(seed), seed))
+
+
+def play_on(seed: int, *, restart_after_seconds: float | None = None) -> Played:
+    """Play the story of a seed for longer, with a restart so long after its last act, or none."""
     story = texts.random_story(Random(seed), seed)
+    last = max(when for when, _ in story.acts)
+    story.seconds, story.restart = last + AFTER_SECONDS, None
+    if restart_after_seconds is not None:
+        story.restart = last + restart_after_seconds, AWAY_SECONDS
+    return _played(story)
+
+
+def _played(story: Story) -> Played:
+    """Play a story."""
     with tempfile.TemporaryDirectory() as directory:
         machine = TextMachine(Path(directory), story.machine)
     began = machine.uptime()

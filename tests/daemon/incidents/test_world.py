@@ -37,6 +37,33 @@ def test_mails_of_more_random_machines_are_right(first: int) -> None:
     assert misses == {}
 
 
+@pytest.mark.parametrize("seed", [21, 31])
+def test_a_restart_after_a_fault_is_no_news(seed: int) -> None:
+    """A shelf leaves, an adapter stops: the mails are those without the restart."""
+    assert_same_mails(seed, 5.0)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("restart_after_seconds", [5.0, 70.0])
+def test_a_restart_after_any_fault_is_no_news(restart_after_seconds: float) -> None:
+    """In the midst of the mails about it, and when these are sent."""
+    for seed in range(20, 80):
+        if story_of(seed) != "healthy":
+            assert_same_mails(seed, restart_after_seconds)
+
+
+def assert_same_mails(seed: int, restart_after_seconds: float) -> None:
+    """Compare the subjects of a story with and without a restart after its last act."""
+    mails = [
+        [mail.subject for mail in played.mails]
+        for played in (
+            world_texts.play_on(seed),
+            world_texts.play_on(seed, restart_after_seconds=restart_after_seconds),
+        )
+    ]
+    assert mails[0] == mails[1], f"seed {seed}"
+
+
 def subjects(seed: int, what: str) -> list[str]:
     """Return the subjects of a story, which is of this kind."""
     played = world_texts.play(seed)

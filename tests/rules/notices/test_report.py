@@ -814,7 +814,7 @@ def test_what_is_reported_of_one_of_many_disks_holds_for_each_of_them() -> None:
     used = {"sda": "; it was used by: /srv/0", "sdb": "; it was used by: md0, /srv/1", "sdc": ""}
     gone = [fault_of(name, "DeviceRemoved", f"disappeared{by}") for name, by in used.items()]
     notice = of_shelf(*gone)
-    assert notice.summary == "3 disks: disappeared"
+    assert notice.summary == "3 of 3 disks: disappeared"
     assert notice.sentences == (
         "3 disks (sda, sdb, sdc): warning DeviceRemoved, since 13 s ago: disappeared",
     )
@@ -868,4 +868,4 @@ def test_disks_that_hung_and_then_left_are_gone_in_the_title() -> None:
     before = LastMail(8.0, Reason.OPENED, Severity.CRITICAL, "host3 (mpt3sas)")
     due = DueNotice(Reason.ESCALATED, shelf, updates=(btrfs.fact,), previous=before)
     notice = report.notice(due, report.Sources(float, 12.6, (), MACHINE, STANDING))
-    assert notice.summary == "2 disks gone and btrfs: device 1 has 212 new errors"
+    assert notice.summary == "2 of 2 disks gone and btrfs: device 1 has 212 new errors"
