@@ -174,7 +174,7 @@ def _packed_header(path: str) -> tuple[int, str]:
         if frames:
             return _USUAL_PAGE_SIZE_BYTES, ""
         if not name:
-            raise RecordingError(f"'{path}': {error}; {_NEXT}") from error
+            raise RecordingError(f"'{path}': {error}; {_next(error.__cause__)}") from error
         raise RecordingError(
             f"'{path}' after '{name[:200]}': {error}; '{HEADER}' was not read yet; {_NEXT}"
         ) from error
@@ -277,8 +277,13 @@ def _read_header(directory: str) -> tuple[int, str]:
             return _parse_header(path, file.read(MAX_BYTES))
     except OSError as error:
         raise RecordingError(
-            f"'{path}': expected a recording's header, got: {error.strerror}; {_NEXT}"
+            f"'{path}': expected a recording's header, got: {error.strerror}; {_next(error)}"
         ) from error
+
+
+def _next(error: BaseException | None) -> str:
+    """Return what to do about a path that cannot be read, or that is no recording."""
+    return "read it as root" if isinstance(error, PermissionError) else _NEXT
 
 
 def _parse_header(path: str, text: bytes) -> tuple[int, str]:

@@ -293,9 +293,14 @@ def _expectation(path: str) -> Expectation:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(expectation.MAX_CHARACTERS + 1)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ExpectationError(
-            f"'{path}': expected a file that can be read, got: {error}"
+            f"'{path}': expected a readable file, got: {error.strerror}; name another one"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ExpectationError(
+            f"'{path}': expected text in UTF-8, got other data ({error.reason} at byte"
+            f" {error.start}); name a file of alerts, incidents and mails that are expected"
         ) from error
     if len(text) > expectation.MAX_CHARACTERS:
         raise ExpectationError(

@@ -83,7 +83,10 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
     try:
         recorder = Recorder(path, page_size_bytes)
     except OSError as error:
-        outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
+        outcome.problem = (
+            f"'{path}': expected to write a recording, got: {error.strerror}; name a file in a"
+            " directory that you may write"
+        )
         return outcome
     own_pollers = own_pollers or pollers.make(Options(), clock)
     sources = [watched(source, seen.take, seen.runs) for source in own_pollers.sources()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -29,7 +30,7 @@ from support.recordings import (
 )
 
 from iowarden.collectors.recording.recorder import Recorder
-from iowarden.collectors.recording.recording import Recording
+from iowarden.collectors.recording.recording import Recording, RecordingError
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.replay.expectation import ExpectationError, ReplayEvent, differences, parse
 from iowarden.rules.severity import Severity
@@ -351,9 +352,34 @@ def test_an_expectation_that_says_nothing_is_refused_by_its_line(text: str, mess
 def test_an_expectation_that_cannot_be_read_is_reported(tmp_path: Path, capsys: Captured) -> None:
     """Refused before the replay starts."""
     stall = str(FIXTURES / "write-stall.tar.xz")
-    assert main(["replay", stall, "--expect", str(tmp_path / "none")]) == 78
-    captured = capsys.readouterr()
-    assert ("expected a file that can be read" in captured.err, captured.out) == (True, "")
+    (tmp_path / "binary").write_bytes(b"alerts:\n\xd0\x00\xff")
+    for name, problem in (
+        ("none", "expected a readable file, got: No such file or directory; name another one\n"),
+        (
+            "binary",
+            "expected text in UTF-8, got other data (invalid continuation byte at byte 8); ",
+        ),
+    ):
+        assert main(["replay", stall, "--expect", str(tmp_path / name)]) == 78
+        captured = capsys.readouterr()
+        assert captured.err.startswith(f"'{tmp_path}/{name}': {problem}")
+        assert captured.out == ""
+
+
+NOBODY = 65534
+"""A user who owns nothing."""
+
+
+def test_a_recording_of_somebody_else_needs_root() -> None:
+    """The error was about a name, as if there were no recording."""
+    own = os.geteuid()
+    if not own:
+        os.seteuid(NOBODY)
+    try:
+        with pytest.raises(RecordingError, match="got: Permission denied; read it as root"):
+            Recording("/etc/shadow")
+    finally:
+        os.seteuid(own)
 
 
 def told(at: float, severity: str, **fields: str) -> ReplayEvent:
