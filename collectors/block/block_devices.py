@@ -302,7 +302,7 @@ def read_block(root: Machine) -> Topology:
     """Read '/sys/block'.
 
     A device that vanishes meanwhile is left out, as is one that holds nothing yet: a loop device
-    without a file, a RAM disk that nobody uses. An attribute that cannot be read is None.
+    without a file, a RAM disk without a user. An attribute that cannot be read is None.
     Limits: may hang on a sick disk or array. Errors: AbsentError, ReadError (of '/sys/block').
     """
     listed: dict[str, list[str]] = {}
