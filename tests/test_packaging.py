@@ -229,6 +229,25 @@ def test_every_unit_is_installed_and_removed() -> None:
         assert [name for name in units if not re.search(rf"[/ ]{name}\b", text)] == [], script
 
 
+def test_purge_and_uninstall_leave_the_same_behind() -> None:
+    """No file of the host, and no unit that failed: 'systemctl --failed' listed it for ever."""
+    texts = [
+        (TOP / "packaging" / name).read_text() for name in ("uninstall", "debian/iowarden.postrm")
+    ]
+    removed = [
+        {
+            path.strip('"')
+            for line in re.findall(r"^ *rm -r?f (.+)$", text, re.MULTILINE)
+            for path in line.split()
+        }
+        for text in texts
+    ]
+    by_make, by_package = ({p.removeprefix("$destination") for p in paths} for paths in removed)
+    assert len(by_package) == 8
+    assert by_package <= by_make
+    assert all("systemctl reset-failed 'iowarden*'" in text for text in texts)
+
+
 def test_every_message_has_its_entry_in_the_catalog() -> None:
     """'journalctl -x' explains each kind of message, once, and no kind that is gone."""
     entries = re.findall(
