@@ -19,7 +19,6 @@ none:
     iowarden_clock_uptime_seconds
     iowarden_config_last_reload_success_timestamp_seconds
     iowarden_config_last_reload_successful
-    iowarden_rule_evaluation_delay_seconds
     iowarden_direct_reclaims_per_second
     iowarden_disks_none_monitored_seconds
     iowarden_history_records_lost_total
@@ -585,6 +584,7 @@ enclosure:
 event:
     iowarden_device_events_total
 file:
+    iowarden_rule_evaluation_delay_seconds
     iowarden_rule_file_problems
 host:
     iowarden_scsi_host_busy

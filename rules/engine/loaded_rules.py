@@ -15,7 +15,7 @@ from iowarden.rules.promql.store import LOOKBACK_SECONDS
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.rules.alerting.alerts import Alert, Alerts
     from iowarden.rules.promql.evaluator import Expression
@@ -97,8 +97,9 @@ class LoadedRule:
 class LoadedGroup:
     """Rules that are evaluated together, in order, and when they are due.
 
-    Fields: `position`: the next rule of an evaluation that did not end in its tick; `last_seconds`:
-    when one of its rules was evaluated last.
+    Fields: `file`: the rule file; `position`: the next rule of an evaluation that did not end in
+    its tick; `last_seconds`: when one of its rules was evaluated last; `waiting_seconds`: since
+    when it is due and not evaluated to its end; `late_seconds`: how long that took the last time.
     """
 
     name: str
@@ -106,20 +107,34 @@ class LoadedGroup:
     rules: tuple[LoadedRule, ...]
     due_seconds: float
     is_shipped: bool = True
+    file: str = ""
     position: int = 0
     last_seconds: float = -math.inf
+    waiting_seconds: float | None = None
+    late_seconds: float = 0.0
 
     def is_due(self, now: float) -> bool:
         """Whether it is to be evaluated, or the rest of it."""
         return self.position > 0 or now >= self.due_seconds - GRACE_SECONDS
 
+    def wait(self, now: float) -> None:
+        """Note that it is due; a host that was suspended does not make it late."""
+        if self.waiting_seconds is None:
+            self.waiting_seconds = now
+
     def delay_seconds(self, now: float) -> float:
-        """Return how much later than due its last rules are evaluated."""
-        return max(0.0, now - self.due_seconds)
+        """Return how much later than possible its last rules are evaluated, or were the last time.
+
+        Rules that take two minutes are late all the time, not only at the end of each evaluation.
+        """
+        waited = 0.0 if self.waiting_seconds is None else now - self.waiting_seconds
+        return max(self.late_seconds, waited)
 
     def ended(self, now: float) -> None:
         """Set when it is due again, all its rules having been evaluated."""
         self.position = 0
+        self.late_seconds = 0.0 if self.waiting_seconds is None else now - self.waiting_seconds
+        self.waiting_seconds = None
         interval = self.interval_seconds
         self.due_seconds = max(self.due_seconds + interval, now + interval / 2)
 
@@ -152,9 +167,19 @@ def load(
             tuple(loaded(rule, group) for rule in group.rules),
             now,
             group.is_shipped,
+            group.file,
         )
         for group in groups
     ]
+
+
+def delays_by_file(groups: Iterable[LoadedGroup], now: float) -> dict[str, float]:
+    """Return how late the rules of each file of the user are: those that are latest."""
+    delays: dict[str, float] = {}
+    for group in groups:
+        if not group.is_shipped:
+            delays[group.file] = max(delays.get(group.file, 0.0), group.delay_seconds(now))
+    return delays
 
 
 def _drifts(records: Sequence[RecordingRule]) -> Callable[[Expression], Drift]:

@@ -41,7 +41,11 @@ EXPENSIVE_WORK = MAX_WORK // 10
 """Minimum cost of such a rule: another one may only have been last in its round."""
 OWN_WORK = MAX_WORK // 10
 """Cost of the user's rules in one tick, after which the others wait for the next one: the shipped
-rules and the loop do not wait for them. A single rule may cost MAX_WORK."""
+rules and the loop do not wait for them. What a rule costs beyond it is taken from the next ticks,
+so that their mean stays below it."""
+RULE_WORK = MAX_WORK // 2
+"""Maximum cost of a single rule of the user: the loop waits for it, 1 s on a slow core. The texts
+of an alert for each of 480 disks fit."""
 RULE_COST, RESULT_COST, CHARACTER_COST = 500, 1000, 10
 """For evaluating a rule of the user at all, for each of its alerts or recorded series, and for each
 character of their labels and annotations, in units of cost."""
@@ -71,7 +75,7 @@ RULE_FAMILIES = (
     Family(
         "iowarden_rule_evaluation_delay_seconds",
         "gauge",
-        "How far the user's rules are behind their intervals: those that have waited longest.",
+        "How far the user's rules in a file are behind their intervals: those that are latest.",
     ),
     Family(
         "iowarden_rule_evaluation_failing",
@@ -112,7 +116,11 @@ class RuleEvaluator:
         self._budget = Budget()
         """Of the shipped rules that are due now and their templates: the loop waits for all of
         them. Each rule of the user has one of its own."""
-        self._delay_seconds = 0.0
+        self._own_work: float = OWN_WORK
+        self._own_since = -math.inf
+        """What the user's rules might cost at that time; negative: they exceeded it."""
+        self._delays: dict[str, float] = {}
+        """How late the rules of each file of the user are, in seconds."""
         self._about_rules: object = None
         """What `_rule_samples` were made of; None: not made yet."""
         self._rule_samples: list[Sample] = []
@@ -277,7 +285,7 @@ class RuleEvaluator:
                     changes += self._evaluate_and_feed(rule, now)
                 group.ended(now)
         changes += self._evaluate_own([group for group in due if not group.is_shipped], now)
-        self._delay_seconds = max((group.delay_seconds(now) for group in due), default=0.0)
+        self._delays = loaded_rules.delays_by_file(self._groups, now)
         if due:
             changes += self._settle_orphans(now)
             self._publish(now)
@@ -288,15 +296,19 @@ class RuleEvaluator:
     ) -> list[life.Transition]:
         """Evaluate rules of the user up to OWN_WORK, first the group that has waited longest.
 
-        The rest follows in the next ticks, so that however many there are each has its turn.
+        The rest follows in the next ticks, so that however many there are each has its turn. How
+        late they are changes nothing about that.
         """
         changes: list[life.Transition] = []
-        left = OWN_WORK
+        passed = max(0.0, now - self._own_since)
+        self._own_work = min(self._own_work + OWN_WORK * passed, OWN_WORK)
+        self._own_since = now
         for group in sorted(groups, key=lambda each: each.last_seconds):
-            while left > 0 and group.position < len(group.rules):
-                self._budget = Budget()
+            group.wait(now)
+            while self._own_work > 0 and group.position < len(group.rules):
+                self._budget = Budget(RULE_WORK)
                 changes += self._evaluate_and_feed(group.rules[group.position], now)
-                left -= RULE_COST + MAX_WORK - self._budget.left
+                self._own_work -= RULE_COST + RULE_WORK - max(0, self._budget.left)
                 group.position += 1
                 group.last_seconds = now
             if group.position == len(group.rules):
@@ -437,12 +449,12 @@ class RuleEvaluator:
 
     def _charge_results(self, count: int, what: str) -> None:
         """Take the cost of alerts or series before they exist. Errors: TooExpensiveError."""
-        self._budget.left -= RESULT_COST * count
-        if self._budget.left < 0:
+        if RESULT_COST * count > self._budget.left:
             raise TooExpensiveError(
                 f"too expensive: {count:,} {what}, and a rule may have"
-                f" {MAX_WORK // RESULT_COST:,}; aggregate, or select less"
+                f" {RULE_WORK // RESULT_COST:,}; aggregate, or select less"
             )
+        self._budget.left -= RESULT_COST * count
 
     def _found(
         self, loaded: LoadedRule, rule: Rule, samples: list[evaluator.Sample], now: float
@@ -467,7 +479,7 @@ class RuleEvaluator:
         except RegexError:
             raise TooExpensiveError(
                 "too expensive: the labels and annotations of a rule's alerts may have"
-                f" {MAX_WORK // CHARACTER_COST:,} characters and steps of regular expressions"
+                f" {RULE_WORK // CHARACTER_COST:,} characters and steps of regular expressions"
                 " together; shorten the templates, or select less"
             ) from None
         finally:
@@ -600,7 +612,8 @@ class RuleEvaluator:
             self._samples_of, self._alert_samples = of, self._of_alerts(alerts, everything)
         self._hub.publish("alerts", ALERT_FAMILIES, self._alert_samples, now)
         self._feed_alerts(now)
-        about_rules = (tuple(self._failures.items()), tuple(self.problems), self._delay_seconds)
+        delays = tuple(self._delays.items())
+        about_rules = (tuple(self._failures.items()), tuple(self.problems), delays)
         if about_rules != self._about_rules:
             self._about_rules, self._rule_samples = about_rules, self._samples()
         self._hub.publish("rules", RULE_FAMILIES, self._rule_samples, now)
@@ -630,7 +643,10 @@ class RuleEvaluator:
         problems = self.problems
         return [
             ("iowarden_rules", (), float(len(self._rules))),
-            ("iowarden_rule_evaluation_delay_seconds", (), self._delay_seconds),
+            *(
+                ("iowarden_rule_evaluation_delay_seconds", (("file", file),), seconds)
+                for file, seconds in self._delays.items()
+            ),
             *(
                 ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
                 for name, count in failures

@@ -38,11 +38,11 @@ _Found = TypeVar("_Found")
 class Budget:
     """Cost limit that several evaluations share, because the same loop waits for all of them."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "maximum")
 
     def __init__(self, maximum: int = MAX_WORK) -> None:
         """Start with an unused budget."""
-        self.left = maximum
+        self.left = self.maximum = maximum
 
 
 class EvaluationRun:
@@ -54,6 +54,7 @@ class EvaluationRun:
         "end",
         "left",
         "selected",
+        "shared_with",
         "start",
         "step_seconds",
         "store",
@@ -68,6 +69,8 @@ class EvaluationRun:
         self.end = end
         self.step_seconds = step_seconds
         self.budget_units = self.left = min(MAX_WORK, max(0, budget.left))
+        is_shared = self.left < min(MAX_WORK, budget.maximum)
+        self.shared_with = " (after the other expressions due now)" if is_shared else ""
         self.selected: dict[int, NamedSeries] = {}
         """Series by selector, found once for all the steps of a subquery."""
         self.empty_by: tuple[Node, ...] = ()
@@ -80,11 +83,8 @@ class EvaluationRun:
         """
         self.left -= cost
         if self.left < 0:
-            beside = (
-                "" if self.budget_units >= MAX_WORK else " (after the other expressions due now)"
-            )
             raise TooExpensiveError(
-                f"too expensive: one evaluation may read{beside}"
+                f"too expensive: one evaluation may read{self.shared_with}"
                 f" {self.budget_units:,} samples, or find {self.budget_units // SERIES_COST:,}"
                 " series; shorten its ranges, lengthen its steps or select less"
             )

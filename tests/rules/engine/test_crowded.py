@@ -60,7 +60,7 @@ def test_a_rule_cannot_render_gigabytes() -> None:
     engine = Engine(rules, [], START)
     for count, problem in (
         (15, None),
-        (60, "1,000,000 characters and steps of regular expressions"),
+        (60, "500,000 characters and steps of regular expressions"),
     ):
         engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
         engine.rules.evaluate(START + count)
@@ -87,7 +87,7 @@ def test_the_regular_expressions_of_all_alerts_of_a_rule_share_one_limit() -> No
     engine = Engine(rules, [], START)
     for count, problem in (
         (3, None),
-        (200, "1,000,000 characters and steps of regular expressions"),
+        (200, "500,000 characters and steps of regular expressions"),
     ):
         engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
         engine.rules.evaluate(START + count)
