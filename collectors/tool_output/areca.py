@@ -25,7 +25,7 @@ from iowarden.collectors.smart.drive import Drive, Protocol
 from iowarden.collectors.tool_output.controllers import parse_controllers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.raid.controller import ControllerArray, PhysicalDisk
 
@@ -179,6 +179,7 @@ class _Session:
             got = "only the menu of cli64" if self._menus else "none"
             self.unparsed.append(UnparsedLine(f"{_EXPECTED}, got {got}"))
         errors = (UnparsedLine(text) for each in controllers for text in each.read_errors)
+        self.unparsed += _still_fans(controllers)
         return Parsed(
             Tool.CLI64,
             controllers=controllers,
@@ -187,6 +188,18 @@ class _Session:
             outputs=tuple(dict.fromkeys(self._outputs)),
             unparsed=(*self.unparsed, *errors),
         )
+
+
+def _still_fans(controllers: Iterable[Controller]) -> Iterator[UnparsedLine]:
+    """Yield fans that read 0 where no other one turns: they failed, or none is connected."""
+    for each in controllers:
+        fans = [sensor for sensor in each.sensors if sensor.fan_rpm is not None]
+        if fans and not any(sensor.fan_rpm for sensor in fans):
+            names = ", ".join(sensor.name for sensor in fans)
+            yield UnparsedLine(
+                f"'cli64 hw info': {names}: 0 RPM: it failed, or no fan is connected, which is not"
+                " in the text"
+            )
 
 
 def _raid_sets(one: session.Output) -> tuple[ControllerArray, ...]:

@@ -69,7 +69,8 @@ def parse_controllers(
     if kind is Tool.SSACLI and SIGNS[kind].search(text) and not _SSACLI_HEAD.search(text):
         text = f"Smart Array in Slot unknown\n{text}"
     pieces = _pieces(text, kind)
-    is_filtered = bool(typed) and "|" in typed[max(typed)]  # 'grep' drops the last line
+    # 'grep' drops the last line; of arcconf it drops the place of a device as well.
+    is_filtered = kind is Tool.MEGACLI and bool(typed) and "|" in typed[max(typed)]
     for own, whole in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece((own, whole or is_filtered), found, log=log)
     unread = [*found.unparsed]
@@ -85,8 +86,10 @@ def parse_controllers(
         )
     ]
     listed = {each.name for each in found.controllers if each.arrays or each.disks}
-    # The volumes and disks themselves say more than their number.
-    found = replace(found, findings=tuple(f for f in found.findings if f.object not in listed))
+    known = found.controllers  # the volumes and disks themselves show more than their number
+    counted = (f for each in known for f in _count_faults(each.name, arcconf_status.counts(each)))
+    shown = tuple(f for f in (*found.findings, *counted) if f.object not in listed)
+    found = replace(found, findings=shown)
     is_overview = found.outputs == ("storcli show",) and any(
         each.state is not None for each in found.controllers
     )
@@ -478,6 +481,7 @@ _COUNT_FAULTS = {
     "critical disks": ("ControllerDiskFailing", "critical disks"),
 }
 """What an adapter counts under 'Device Present', and the alert of such a volume or disk."""
+_LIST_THEM = "List them: MegaCli -LdPdInfo -aALL, or: arcconf getconfig 1"
 
 
 def _counts(name: str, counts: Mapping[str, int]) -> TextObject:
@@ -490,13 +494,8 @@ def _counts(name: str, counts: Mapping[str, int]) -> TextObject:
 def _count_faults(name: str, counts: Mapping[str, int]) -> Iterator[Finding]:
     for word, (alert, text) in _COUNT_FAULTS.items():
         if number := counts.get(word):
-            yield Finding(
-                "critical",
-                alert,
-                name,
-                f"{name} counts {text}: {number}; which ones is not in the text",
-                "List them: MegaCli -LdPdInfo -aALL",
-            )
+            told = f"{name} counts {text}: {number}; which ones is not in the text"
+            yield Finding("critical", alert, name, told, _LIST_THEM)
 
 
 def _part(

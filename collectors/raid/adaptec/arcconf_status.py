@@ -154,6 +154,24 @@ _NONE_FOUND = lazy_pattern(r"^[ \t]*Controllers found: 0[ \t]*$", re.MULTILINE |
 _DEAD = lazy_pattern(r"<deadDriveEntry\b[^<>]{0,2000}>|^[ \t]*deadDriveEntry[ \t]*$", re.MULTILINE)
 
 
+def counts(controller: Controller) -> dict[str, int]:
+    """Return how many bad devices a controller counts that are not in the text, by their state."""
+    word = "" if controller.state is None else controller.state.word
+    return {
+        name: int(found[1])
+        for name, pattern in _COUNTED.items()
+        if (found := pattern.search(word)) is not None
+    }
+
+
+_COUNTED = {
+    "offline": lazy_pattern(r"([0-9]{1,6}) failed and [0-9]{1,6} degraded logical devices"),
+    "degraded": lazy_pattern(r"([0-9]{1,6}) degraded logical devices"),
+    "failed disks": lazy_pattern(r"([0-9]{1,6}) defunct disks"),
+}
+"""As `collectors.raid.adaptec.arcconf` adds them to the state of the controller."""
+
+
 def of_another_log(text: str) -> tuple[str, bool]:
     """Return which other log of 'GETLOGS' a text is, '' for none, and whether it shows a fault.
 

@@ -214,13 +214,13 @@ def test_thousands_of_blanks_in_any_row_are_read_at_once() -> None:
 
 
 def test_a_fan_that_reads_0_beside_one_that_turns_is_a_fault() -> None:
-    """Not if its tool calls it absent, nor if no fan was ever reported."""
+    """Not if its tool calls it absent; where none turns they may as well not be connected."""
     fans = HARDWARE.replace(
         "Battery", "Fan#1 Speed (RPM)   : {}\nFan#2 Speed (RPM)   : {}\nBattery"
     )
     assert data(session(fans.format(2600, 2700)))["status"] == 0
     assert data(session(fans.format("N.A.", 2700)))["status"] == 0
-    assert data(session(fans.format(0, 0)))["status"] == 0
+    assert data(session(fans.format(0, 0)))["status"] == 2
     told = data(session(fans.format(0, 2700)))
     assert [each["alert"] for each in told["alerts"]] == ["ControllerSensorFault"]
     assert "Fan#1" in told["alerts"][0]["text"]

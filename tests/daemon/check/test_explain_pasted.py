@@ -256,3 +256,31 @@ def test_brackets_of_a_program_are_no_tags_of_a_forum() -> None:
     assert read(f"[CODE]{rows}[/CODE]\n").status == read(rows).status == 0
     bold = MDADM.replace("faulty", "[B]faulty[/B]").replace("State : clean", "State : [b]clean[/b]")
     assert {each.alert for each in read(bold).alerts} == {"MdDegraded", "MdMemberFaulty"}
+
+
+@pytest.mark.parametrize(
+    ("failed", "degraded", "alert"),
+    [(0, 1, "ControllerArrayDegraded"), (1, 0, "ControllerArrayFailed")],
+)
+def test_what_arcconf_counts_is_critical_without_the_devices(
+    failed: int, degraded: int, alert: str
+) -> None:
+    """The section about the controller alone: which device is not in it, that one is bad is."""
+    told = read(
+        "Controllers found: 1\nController information\n---------------------\n"
+        "   Controller Status                        : Optimal\n"
+        f"   Logical devices/Failed/Degraded          : 2/{failed}/{degraded}\n\n"
+        "Command completed successfully.\n"
+    )
+    assert ("critical", alert) in {(each.severity, each.alert) for each in told.alerts}
+
+
+@pytest.mark.parametrize(("turns", "status"), [(0, 2), (2556, 0)])
+def test_a_controllers_only_fan_that_reads_0_is_not_well(turns: int, status: int) -> None:
+    """Without another one that turns it may as well not be connected: neither well nor failed."""
+    told = read(
+        "CLI> hw info\nThe Hardware Monitor Information\n[Controller H/W Monitor]\n"
+        f"CPU Temperature  : 61 C\nCPU Fan          : {turns} RPM\n"
+        "Battery Status   : Not Installed\nGuiErrMsg<0x00>: Success.\n"
+    )
+    assert (told.status, told.alerts) == (status, ())
