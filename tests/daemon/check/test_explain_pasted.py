@@ -284,3 +284,10 @@ def test_a_controllers_only_fan_that_reads_0_is_not_well(turns: int, status: int
         "Battery Status   : Not Installed\nGuiErrMsg<0x00>: Success.\n"
     )
     assert (told.status, told.alerts) == (status, ())
+
+
+@pytest.mark.parametrize(("above", "name"), [("sdf:\n", "sdf"), ("", "drive 1")])
+def test_the_first_line_of_the_attributes_names_no_drive(above: str, name: str) -> None:
+    """It stood where a loop prints the name: below 'sdf:', or at the top of the text."""
+    rows = "".join(SMART.format(pending=3).partition("SMART Attributes")[1:])
+    assert {each.name for each in read(above + rows).objects} == {name}
