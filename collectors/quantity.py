@@ -100,6 +100,11 @@ def duration(seconds: float) -> str:
 _LARGE_UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
 
 
+def lower_bound(seconds: float) -> str:
+    """Return how long a wait has lasted at least; '' if one poll alone saw it."""
+    return duration(seconds) if seconds >= 1.0 else ""
+
+
 def is_command(line: str) -> bool:
     """Whether a line of advice contains a command: indented, set off by two spaces or quoted."""
     return line[:1].isspace() or _COMMAND.search(line) is not None

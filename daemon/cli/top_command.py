@@ -40,7 +40,7 @@ from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
 from iowarden.collectors.procfs.tasks import DEADLINE_SECONDS, from_json
-from iowarden.collectors.quantity import duration, percentage, quantity
+from iowarden.collectors.quantity import duration, lower_bound, percentage, quantity
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
 from iowarden.daemon.clock import SystemClock
@@ -76,7 +76,7 @@ _SHARES: Columns[Share] = {
     "rate": lambda s: quantity("_bytes_per_second", s.bytes_per_second),
 }
 _WAITING: Columns[WaitingProgram] = {
-    "at least": lambda w: who_waits.lower_bound(w.seconds),
+    "at least": lambda w: lower_bound(w.seconds),
     "tasks": lambda w: str(w.tasks),
     "program": lambda w: w.program,
     "unit": lambda w: w.unit,

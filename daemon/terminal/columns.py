@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.quantity import lower_bound
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.notices.who_waits import lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import LATENCY
 from iowarden.collectors.procfs.process_io import unit_of
-from iowarden.collectors.quantity import duration, percentage, size
+from iowarden.collectors.quantity import duration, lower_bound, percentage, size
 from iowarden.rules.signals.storage_call import waits_for_lock
 from iowarden.rules.signals.waits.freezes import (
     PROGRAM_WINDOW_SECONDS,
@@ -159,11 +159,6 @@ def _waits(program: WaitingProgram) -> str:
         one = f"pid {program.pid} among them{call}{file}{lasted}"
         return f"{tasks}{program.program}{of_unit} in {program.calls} different calls, {one}"
     return f"{tasks}{program.program} ({details}){call}{file}{lasted}"
-
-
-def lower_bound(seconds: float) -> str:
-    """Return how long a wait has lasted at least; '' if one poll alone saw it."""
-    return duration(seconds) if seconds >= 1.0 else ""
 
 
 def _lasted(seconds: float, max_seconds: float) -> str:

@@ -212,6 +212,7 @@ VENDORS = (
     ("command", "unwanted"),
     [
         ("events", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
+        ("status", ["rules.notices", "rules.signals", "rules.engine", "collectors.smart"]),
         ("monitoring", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
         (
             "run",
