@@ -36,6 +36,9 @@ def archives(watched: Watched) -> Iterator[Watched]:
     vm.run("mkdir -p /srv/export /srv/wal /mnt/nas")
     vm.run("printf '/mnt/nas\\n/srv/wal\\n' > /etc/iowarden/probe-directories")
     vm.run("echo '/srv/export 127.0.0.1(rw,no_subtree_check)' > /etc/exports")
+    # A server that has just started lets no client in for 90 s (nfs.conf(5), grace-time).
+    short = "[nfsd]\ngrace-time=10\nlease-time=10\n"
+    vm.run("mkdir -p /etc/nfs.conf.d; cat >/etc/nfs.conf.d/short.conf", short.encode())
     vm.run("touch /srv/export/base.tar /run/writing; systemctl start nfs-server")
     vm.run("mount -t nfs -o hard,actimeo=1 127.0.0.1:/srv/export /mnt/nas")
     vm.start("while [ -e /run/writing ]; do date > /srv/wal/$(date +%s); sleep 5; done")
