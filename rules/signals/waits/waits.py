@@ -44,7 +44,7 @@ _PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
 FOLLOWED_SECONDS = 2.0
 """Between two polls while a wait goes on."""
 LATE_POLL_SECONDS = 5.0
-"""After a longer gap between polls one more poll has to see the same wait."""
+"""A poll after a longer gap says nothing of when what it sees began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,6 @@ class Wait:
     """The poll before the first, or the second of its trigger."""
     proven: bool = True
     """Whether each poll could be compared with the one before."""
-    late: bool = False
-    """Whether the last poll came after a gap, and no other has confirmed it."""
     counted_seconds: float | None = None
     """When the load average counted it first, None: only the polls show it."""
 
@@ -133,7 +131,6 @@ def next_polls(
         waits[key] = _next_wait(
             polls.waits.get(key),
             Wait(task, purpose(task), now, now, not_before, counted_seconds=counted_seconds),
-            is_late=is_late,
             legacy_queued_ratio=legacy_queued_ratio,
         )
     ended = tuple(
@@ -177,7 +174,6 @@ def _next_wait(
     before: Wait | None,
     began: Wait,
     *,
-    is_late: bool,
     legacy_queued_ratio: float | None,
 ) -> Wait:
     """Return the wait of a task at this poll: the one of the last poll goes on, or `began` now."""
@@ -187,7 +183,7 @@ def _next_wait(
     compared = continuity(before.task, task)
     if compared is Continuity.ANOTHER_CALL:
         return began
-    wait = replace(before, task=task, purpose=began.purpose, last_seconds=now, late=is_late)
+    wait = replace(before, task=task, purpose=began.purpose, last_seconds=now)
     if compared is Continuity.SAME_CALL:
         return wait
     # Not older than the limit, however often it was seen: it may be a new wait each time.

@@ -281,14 +281,6 @@ def test_at_the_dirty_limit_an_old_kernel_pauses_a_writer_for_longer() -> None:
     assert only(state).max_seconds == waits.UNPROVEN_AT_LIMIT_SECONDS
 
 
-def test_a_poll_that_came_late_waits_for_one_more() -> None:
-    """Half a minute without a poll, on a host that thrashes."""
-    wait = only(polled((10.0, [task()]), (40.0, [task()])))
-    assert wait.late
-    wait = only(polled((10.0, [task()]), (40.0, [task()]), (42.0, [task()])))
-    assert not wait.late
-
-
 def test_what_iowarden_waits_for_itself_harms_nobody() -> None:
     """A surface scan meets a bad sector and waits for 30 s; so does a smartctl of the probe."""
     scan = task(command="iowarden-scan", unit="session-2.scope")
