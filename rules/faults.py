@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -109,6 +110,11 @@ WAITED_FOR = frozenset({"DeviceSuspended"})
 """Alerts whose summary shows, where they are urgent, how many tasks wait for their device."""
 UNWRITTEN = frozenset({"WriteStall"})
 """Alerts about unwritten data that all disks of the host share."""
+ERRORS_OF_DEVICES: Mapping[str, str] = MappingProxyType(
+    {"BtrfsErrors": "fs_device_errors", "BtrfsReadErrors": "fs_device_errors"}
+)
+"""By alert about a counter of a file system's device, the event whose line names that device: sysfs
+has its number alone. Source: kernel, fs/btrfs/volumes.c, btrfs_dev_stat_inc_and_print."""
 UNREADABLE_SECTORS = frozenset(
     "block_medium_error scsi_medium_error ata_medium_error nvme_medium_error".split()
 )

@@ -54,6 +54,10 @@ GIVEN_UP_SECONDS = 600.0
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
+RECONNECTED_SECONDS = 120.0
+"""So long the requests of a session of iSCSI wait after its connection failed; no line reports that
+it works again. Source: open-iscsi, iscsid.conf, node.session.timeo.replacement_timeout.
+"""
 WRITTEN_BACK_SECONDS = 35.0
 """So late the kernel notices that a write could not be done: what is dirty expires after 30 s, and
 every 5 s what has expired is written. Source: kernel, mm/page-writeback.c, dirty_expire_interval,
@@ -85,7 +89,8 @@ EXPLAINS: Mapping[Fault, frozenset[Fault]] = MappingProxyType(
         ),
         **dict.fromkeys((Fault.DEGRADED, Fault.EXHAUSTED), frozenset((Fault.SLOW, Fault.LOST))),
         Fault.FULL: _BROKEN | {Fault.SUSPENDED},
-        Fault.RESETS: frozenset((Fault.HANGS, Fault.STALL)),  # of an adapter, see `explains`
+        # Of an adapter or a connection, see `explains`.
+        Fault.RESETS: frozenset((Fault.HANGS, Fault.STALL)),
     }
 )
 """By kind what it brings about in what is stacked on its object. Nothing else explains anything."""
@@ -140,13 +145,18 @@ class Fact:
         is_unknown_disk = self.what.fault is Fault.GONE and self.layer is Layer.DISK
         if is_unknown_disk and self.subject.startswith(ADAPTER):
             return False
-        is_able = self.what.fault in CAUSES or self.is_reset or self.is_harm
-        return self.firing and is_able
+        is_symptom_of_its_own = self.is_reset or self.is_connection or self.is_harm
+        return self.firing and (self.what.fault in CAUSES or is_symptom_of_its_own)
+
+    @property
+    def name(self) -> str:
+        """Return the name of its alert; '' of a cause without one."""
+        return dict(self.key[0]).get("alertname", "")
 
     @property
     def is_harm(self) -> bool:
         """Whether it is that programs are blocked: that has symptoms of its own."""
-        return bool(self.subject) and dict(self.key[0]).get("alertname", "") in HARMS
+        return bool(self.subject) and self.name in HARMS
 
     @property
     def is_lost_member(self) -> bool:
@@ -156,7 +166,7 @@ class Fact:
     @property
     def is_mere_symptom(self) -> bool:
         """Whether it is a symptom, and not that programs are harmed."""
-        return self.what.symptom and dict(self.key[0]).get("alertname", "") not in HARMS
+        return self.what.symptom and self.name not in HARMS
 
     @property
     def is_reset(self) -> bool:
@@ -362,10 +372,22 @@ def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[b
     """Sort key of the causes of one effect.
 
     Of what began lately it is the effect, and not of what is gone for days; programs wait for what
-    holds, and not for what has ended.
+    holds, and not for what has ended; errors that are counted are of the device that a line names.
     """
     is_over = cause.over and not effect.subject
-    return cause.before(effect), _was_lost_before(cause, effect, able), is_over
+    return (
+        _is_of_another_device(cause, effect, able),
+        cause.before(effect),
+        _was_lost_before(cause, effect, able),
+        is_over,
+    )
+
+
+def _is_of_another_device(cause: Fact, effect: Fact, able: Iterable[Fact]) -> bool:
+    """Whether a file system counts errors of a device, and a line says that it is another one."""
+    line = faults.ERRORS_OF_DEVICES.get(effect.name)
+    named = {each.subject for each in able if each.name == line}
+    return bool(named) and cause.subject not in named
 
 
 def _was_lost_before(disk: Fact, array: Fact, able: Iterable[Fact]) -> bool:
@@ -478,6 +500,8 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
     if a.is_reset:
         own = f"{ADAPTER}{b.adapter}" == a.subject or graph.carries(a.subject, b.subject)
         return own and b.layer is Layer.DISK and a.began - b.began < TIMED_OUT_SECONDS
+    if a.is_connection or (b.is_connection and _waits_for(b, a, graph)):
+        return _waits_for(a, b, graph)
     if b.is_reset and b.began - a.began < TIMED_OUT_SECONDS and a.what.fault is Fault.HANGS:
         return False
     if b.subject == f"{ADAPTER}{a.adapter}":
@@ -506,6 +530,21 @@ def _is_of_harm(freeze: Fact, b: Fact, graph: StorageGraph) -> bool:
     if b.subject in {"", ITSELF}:
         return b.what.fault is Fault.HUNG
     return b.what.fault is Fault.RESETS and graph.carries(b.subject, freeze.subject)
+
+
+def _waits_for(connection: Fact, disk: Fact, graph: StorageGraph) -> bool:
+    """Whether a LUN hangs because its connection failed: before a command can have timed out.
+
+    A storage array that hangs still answers pings; only then the initiator gives up the connection.
+    A path of a map is that map's matter.
+    """
+    own = f"{ADAPTER}{disk.adapter}" == connection.subject
+    own = own or graph.carries(connection.subject, disk.subject)
+    hangs = disk.what.fault is Fault.HANGS and disk.layer is Layer.DISK
+    later = connection.began - disk.began
+    is_near = -RECONNECTED_SECONDS <= later < TIMED_OUT_SECONDS
+    is_lun = own and disk.subject not in graph.maps
+    return connection.is_connection and hangs and is_near and is_lun
 
 
 def _is_behind(a: Fact, connection: Fact, graph: StorageGraph) -> bool:

@@ -66,6 +66,20 @@ def test_of_equals_the_first_is_the_cause() -> None:
     assert cause(array, *gone) == "disk b"
 
 
+@pytest.mark.parametrize(("named", "expected"), [("disk b", "disk b"), ("disk a", "disk a")])
+@pytest.mark.parametrize("name", ["BtrfsErrors", "BtrfsReadErrors"])
+def test_errors_that_btrfs_counts_are_of_the_device_that_its_line_names(
+    name: str, named: str, expected: str
+) -> None:
+    """The other disk of the mirror hangs meanwhile; of the counter only the number is known."""
+    graph = StorageGraph(dict.fromkeys(("disk a", "disk b"), frozenset({"file system 1"})))
+    counter = alert(name, "file system 1", since=30.0)
+    hang = alert("DeviceHang", "disk a")
+    line = replace(alert("fs_device_errors", named, since=29.0), count=1)
+    assert cause(counter, hang, line, graph=graph) == expected
+    assert cause(counter, hang, graph=graph) == "disk a"
+
+
 def marked_faulty(disk: str, since: float) -> Alert:
     """The kernel's line of a member that its array gives up."""
     return replace(alert("md_disk_failure", disk, since=since), count=1, last_seconds=since)
@@ -438,10 +452,19 @@ def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
     assert not cause(card, alert("DeviceRemoved", "disk a", since=2.0, adapter="host6"))
 
 
-def test_an_error_of_a_connection_does_not_make_a_disk_that_hangs_with_it_the_adapters() -> None:
-    """iSCSI connects again in seconds, mostly; it is given up with a line of its own."""
-    line = replace(alert("connection_error", "adapter host3", adapter="host3"), count=1)
-    assert not cause(alert("DeviceHang", "disk a", since=1.0, adapter="host3"), line)
+@pytest.mark.parametrize(
+    ("began", "expected"),
+    [(-121.0, ""), (-1.0, "adapter host3"), (9.0, "adapter host3"), (13.0, "")],
+)
+def test_a_lun_hangs_with_its_connection_that_failed_before_a_command_can_have_timed_out(
+    began: float, expected: str
+) -> None:
+    """iSCSI pings every 5 s and waits 5 s; a storage array that hangs answers that."""
+    hang = alert("DeviceHang", "disk a", since=1000.0, adapter="host3")
+    line = alert("connection_error", "adapter host3", since=1000.0 + began, adapter="host3")
+    line = replace(line, count=1, last_seconds=1000.0 + began)
+    assert cause(hang, line) == expected
+    assert cause(line, hang) == ("disk a" if began == 13.0 else "")
 
 
 CONNECTED = StorageGraph(
@@ -469,7 +492,7 @@ def test_a_line_of_a_connection_belongs_to_what_stands_above_it(
     connection: str, stands: str, expected: str
 ) -> None:
     """A map or LUN of its adapter; by the number of a connection alone a map or network device."""
-    line = replace(alert("connection_error", connection, since=10.0), count=1)
+    line = replace(alert("connection_error", connection, since=15.0), count=1)
     adapter = "host3" if stands == "disk a" else ""
     hang = alert("DeviceHang", stands, adapter=adapter)
     assert cause(line, hang, graph=CONNECTED) == expected
