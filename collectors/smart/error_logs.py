@@ -1,8 +1,10 @@
-"""Error counts in smartctl's logs that are printed alone: statistics, defects, FARM, SAS phys.
+"""Counts in smartctl's logs that are printed alone: statistics, wear, defects, FARM, links.
 
-Source: smartmontools, ataprint.cpp (device statistics, pending defects log), farmprint.cpp
-(Seagate's Field Access Reliability Metrics), scsiprint.cpp (protocol specific port log page), in
-text and in JSON. Limits: a count that is not valid is None in JSON and '-' in the text: it is no 0.
+Source: smartmontools, ataprint.cpp (device statistics, pending defects log, SATA phy event
+counters), farmprint.cpp (Seagate's Field Access Reliability Metrics), scsiprint.cpp (protocol
+specific port log page, solid state media log page), in text and in JSON. Units: wear in per cent,
+which may exceed 100; temperatures in degrees Celsius. Limits: a count that is not valid is None in
+JSON and '-' in the text: it is no 0.
 
 Entries of an ATA drive's error log: ataprint.cpp (PrintSmartErrorlog, PrintSmartExtErrorLog,
 format_st_er_desc); ATA/ATAPI Command Set, error register: UNC, AMNF and IDNF are sectors that could
@@ -22,6 +24,7 @@ from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping
 
 _SECTIONS = (
@@ -29,12 +32,19 @@ _SECTIONS = (
     ("pending defects", lazy_pattern(r"^Pending Defects log \(|\"ata_pending_defects_log\"")),
     ("FARM", lazy_pattern(r"Reliability Metrics log \(FARM\)|\"seagate_farm_log\"")),
     ("SAS phys", lazy_pattern(r"^Protocol Specific port log page|\"scsi_sas_port_\d")),
+    ("SATA phy", lazy_pattern(r"^SATA Phy Event Counters \(|\"sata_phy_event_counters\"")),
+    (
+        "solid state media",
+        lazy_pattern(r"^Percentage used endurance indicator: |\"scsi_percentage_used_endurance_"),
+    ),
 )
 _ROW = lazy_pattern(
-    r"0x[0-9a-f]{2}[ \t]+0x[0-9a-f]{3}[ \t]+\d[ \t]+(?P<count>\d{1,20})[ \t]+(?:[-A-Z]{3,4}[ \t]+)?"
-    r"(?P<name>[A-Z].*)"
+    r"[ \t]*(?:0x)?[0-9a-f]{1,2}[ \t]+0x[0-9a-f]{3}[ \t]+\d[ \t]+(?P<count>\d{1,20})"
+    r"(?:~|[ \t]+[-A-Z]{3,4})?[ \t]+(?P<name>[A-Z].*)"
 )
-"""A row of the device statistics; before smartmontools 6.5 without flags."""
+"""A row of the device statistics; before smartmontools 6.5 without flags, '~': normalized."""
+_PHY_ROW = lazy_pattern(r"0x[0-9a-f]{4}[ \t]+\d[ \t]+(?P<count>\d{1,20})\+?[ \t]+(?P<name>[A-Z].*)")
+"""A SATA phy event counter; '+': it is at its largest value."""
 _PAIR = lazy_pattern(r"[ \t]*(?P<name>[A-Z][\w .()-]{3,80}?)(?::| =)[ \t]+(?P<count>\d{1,20})")
 _DEFECT = lazy_pattern(r"[ \t]*\d{1,6}[ \t]+\d{1,20}[ \t]+(?:\d{1,9}|-)[ \t]*")
 _NAMES = {
@@ -50,18 +60,23 @@ _NAMES = {
     "number of reallocated candidate sectors": "candidates",
     "number of mechanical start failures": "failed starts",
     "number of interface crc errors": "link errors",
+    "command failed due to icrc error": "link errors",
     "invalid dword count": "link errors",
     "running disparity error count": "link errors",
     "loss of dword synchronization": "link errors",
     "loss of dword synchronization count": "link errors",
     "phy reset problem": "link errors",
     "phy reset problem count": "link errors",
+    "percentage used endurance indicator": "used per cent",
+    "scsi percentage used endurance indicator": "used per cent",
+    "current temperature": "celsius",
+    "specified maximum operating temperature": "maximum celsius",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorLogs:
-    """Which of these logs a report has, and the highest count of each kind of error in them."""
+    """Which of these logs a report has, and the highest count of each kind in them."""
 
     logs: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -89,10 +104,14 @@ def _of_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
             pending = 0
         elif pending is not None and _DEFECT.fullmatch(line):
             pending += 1
-        elif (row := _ROW.match(line) or _PAIR.match(line)) is not None:
+        elif (row := _row(line)) is not None:
             yield row["name"], int(row["count"])
     if pending is not None:
         yield "pending", pending
+
+
+def _row(line: str) -> re.Match[str] | None:
+    return _ROW.match(line) or _PHY_ROW.match(line) or _PAIR.match(line)
 
 
 def _of_json(text: str) -> Iterator[tuple[str, int]]:
@@ -106,8 +125,17 @@ def _of_json(text: str) -> Iterator[tuple[str, int]]:
     if isinstance(log, dict) and _is_count(log.get("count")):
         yield "pending", log["count"]
     for name, part in document.items():
-        if name.startswith(("ata_device_statistics", "seagate_farm_log", "scsi_sas_port_")):
-            yield from _walk(part)
+        if name.startswith(_JSON_LOGS):
+            yield from _walk({name: part})
+
+
+_JSON_LOGS = (
+    "ata_device_statistics",
+    "seagate_farm_log",
+    "scsi_sas_port_",
+    "sata_phy_event_counters",
+    "scsi_percentage_used_endurance_indicator",
+)
 
 
 def _walk(value: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - JSON

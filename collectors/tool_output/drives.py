@@ -61,7 +61,7 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
         logs_alone = error_logs.parse_error_logs(piece)
         if isinstance(told, Drive):
             drives.append(told)
-            findings += _of_logs(logs_alone, told)
+            findings += _of_logs(logs_alone, told, _name(told))
             findings += _of_errors(error_logs.parse_ata_errors(piece), told)
             findings += _scan_halted(told)
             findings += _worn_out(told)
@@ -91,9 +91,11 @@ def parse_smartctl(text: str, commands: Mapping[int, str] | None = None) -> Pars
                 unread.append(
                     UnparsedLine("smartctl: its exit status reports entries in the error log")
                 )
-        elif logs_alone.logs and told.status is ReadStatus.UNPARSED:
-            objects.append(_logs_object(logs_alone, told.drive))
-            findings += _of_logs(logs_alone, told.drive)
+        elif logs_alone.counts and told.status is ReadStatus.UNPARSED:
+            name = told.name or "drive"
+            faults = [*_of_logs(logs_alone, told.drive, name), *_of_states(logs_alone, name)]
+            findings += faults
+            objects.append(_logs_object(logs_alone, name, faults))
         else:
             refusals.append(told)
             if told.status is ReadStatus.ASLEEP:
@@ -362,18 +364,39 @@ _OF_ATTRIBUTE = {
 """Counts that a drive's attributes have as well; of others a whole report has its own rules."""
 
 
-def _logs_object(logs: error_logs.ErrorLogs, drive: Drive | None) -> TextObject:
-    counts = {name: float(count) for name, count in logs.counts.items()}
-    is_ill = any(count for name, count in counts.items() if name != "link errors")
+def _logs_object(logs: error_logs.ErrorLogs, name: str, faults: Sequence[Finding]) -> TextObject:
+    counts = {kind: float(count) for kind, count in logs.counts.items()}
+    is_ill = any(each.severity != "info" for each in faults)
     health = ComponentHealth.ATTENTION if is_ill else ComponentHealth.OK
-    name = "drive" if drive is None else _name(drive)
     return TextObject("disk", name, "", health, "", {"logs": ", ".join(logs.logs)}, counts)
 
 
-def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None) -> Iterator[Finding]:
+def _of_states(logs: error_logs.ErrorLogs, name: str) -> Iterator[Finding]:
+    """Yield the wear and the heat in a log that stands alone, by the limits of the rules."""
+    used = logs.counts.get("used per cent", 0)
+    if used >= _USED_UP:
+        text = f"{name}: {used}% of its rated endurance is used"
+        yield Finding("warning", "DiskEnduranceUsed", name, text, _USED_ADVICE)
+    celsius, limit = logs.counts.get("celsius"), logs.counts.get("maximum celsius")
+    if celsius is not None and limit and celsius >= limit - _NEAR_LIMIT:
+        severity = "critical" if celsius >= limit else "warning"
+        text = f"{name}: drive temperature is {celsius} C, its limit is {limit} C"
+        yield Finding(severity, "DiskTemperatureHigh", name, text, _HEAT_ADVICE)
+
+
+_USED_UP = 90
+"""Per cent, as in the rule DiskEnduranceUsed."""
+_NEAR_LIMIT = 5
+"""Degrees below the drive's own limit, as in the rule DiskTemperatureHigh."""
+_USED_ADVICE = "Plan its replacement, and make sure that its data also exists elsewhere."
+_HEAT_ADVICE = "Check the fans, the filters and the room, then the bay and the load of this disk."
+
+
+def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None, name: str) -> Iterator[Finding]:
     """Yield what logs count that no attribute does."""
-    name = "drive" if drive is None else _name(drive)
     for kind, count in logs.counts.items():
+        if kind not in _LOG_FAULTS:
+            continue
         attribute = drive and drive.attribute(_OF_ATTRIBUTE.get(kind, -1))
         is_pending = kind == "pending" and drive is not None and drive.pending_sectors
         if not count or attribute or is_pending:

@@ -73,6 +73,74 @@ def test_errors_of_sas_phys(count: int, severity: str | None) -> None:
     assert explained.unparsed == ()
 
 
+WEAR = "0x07  0x008  1             {used}  N--  Percentage Used Endurance Indicator\n"
+OLD_WEAR = "  7  0x008  1             {used}~ Percentage Used Endurance Indicator\n"
+ON_SDG = f"# smartctl -l devstat /dev/sdg\n{HEAD}"
+RULES_OF_WEAR = [("warning", "DiskEnduranceUsed", "/dev/sdg")]
+
+
+def faults(text: str) -> list[tuple[str, str, str]]:
+    """Return the severity, the name and the object of each alert in a text."""
+    return [(each.severity, each.alert, each.object) for each in read(text).alerts]
+
+
+@pytest.mark.parametrize("row", [WEAR, OLD_WEAR])
+def test_the_wear_in_device_statistics_that_stand_alone(row: str) -> None:
+    """'smartctl -l devstat', '-l ssd': page 7; the command names the drive."""
+    head = f"{ON_SDG}Device Statistics (GP Log 0x04)\n"
+    assert faults(head + row.format(used=103)) == RULES_OF_WEAR
+    assert faults(head + row.format(used=90)) == RULES_OF_WEAR
+    young = read(head + row.format(used=89))
+    assert (young.status, young.alerts) == (0, ())
+    assert [each.name for each in young.objects] == ["/dev/sdg"]
+
+
+def test_the_wear_of_a_sas_ssd_alone() -> None:
+    """'smartctl -l ssd' of SCSI: one line, or one name of the JSON."""
+    line = "Percentage used endurance indicator: {}%\n"
+    assert faults(ON_SDG + line.format(100)) == RULES_OF_WEAR
+    assert read(ON_SDG + line.format(12)).status == 0
+    document = {"smartctl": {"version": [7, 4]}, "scsi_percentage_used_endurance_indicator": 97}
+    assert [each.alert for each in read(json.dumps(document)).alerts] == ["DiskEnduranceUsed"]
+
+
+@pytest.mark.parametrize(
+    ("celsius", "severities"), [(41, []), (64, []), (65, ["warning"]), (70, ["critical"])]
+)
+def test_the_heat_in_device_statistics_that_stand_alone(
+    celsius: int, severities: list[str]
+) -> None:
+    """Page 5 has the temperature and its limit: the rule's distance from it applies."""
+    rows = (
+        f"0x05  0x008  1              {celsius}  ---  Current Temperature\n"
+        "0x05  0x058  1              70  ---  Specified Maximum Operating Temperature\n"
+    )
+    told = read(f"{ON_SDG}Device Statistics (GP Log 0x04)\n{rows}")
+    assert [each.severity for each in told.alerts] == severities
+    assert {each.alert for each in told.alerts} <= {"DiskTemperatureHigh"}
+
+
+@pytest.mark.parametrize(("count", "severity"), [("0", None), ("7", "info"), ("65535+", "notice")])
+def test_checksum_errors_of_a_sata_link_alone(count: str, severity: str | None) -> None:
+    """'smartctl -l sataphy': ICRC errors; resets of the link are normal."""
+    told = read(
+        f"# smartctl -l sataphy /dev/sdg\n{HEAD}SATA Phy Event Counters (GP Log 0x11)\n"
+        "ID      Size     Value  Description\n"
+        f"0x0001  2        {count}  Command failed due to ICRC error\n"
+        "0x000a  2            7  Device-to-host register FISes sent due to a COMRESET\n"
+    )
+    assert [each.severity for each in told.alerts] == ([severity] if severity else [])
+    assert (told.unparsed, [each.name for each in told.objects]) == ((), ["/dev/sdg"])
+
+
+def test_a_log_without_a_count_that_is_judged_is_refused() -> None:
+    """'smartctl -l devstat,1' has hours and sectors only: no word about health."""
+    row = "0x01  0x010  4           43510  ---  Power-on Hours\n"
+    told = read(f"{ON_SDG}Device Statistics (GP Log 0x04)\n{row}")
+    assert (told.status, told.alerts) == (2, ())
+    assert "no health data" in told.unparsed[0].reason
+
+
 def test_device_statistics_as_json() -> None:
     """'smartctl -j -l devstat'."""
     row = {"offset": 8, "name": "Number of Reported Uncorrectable Errors", "value": 3}
