@@ -432,7 +432,8 @@ def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
         )
         mails = program.wait(120)
     (mail,) = mails
-    assert f"[CRITICAL] db1.example.com: storage fabric: {luns} multipath maps" in mail["Subject"]
+    named = f"storage fabric: {luns} of {luns} multipath maps"
+    assert f"[CRITICAL] db1.example.com: {named}" in mail["Subject"]
     said = text(mail)
     assert all(f"/db{number} (ext4)" in said for number in range(luns))
     if luns > MAX_MAPS:

@@ -118,11 +118,11 @@ def test_the_check_names_the_device_of_a_btrfs_event(
     monkeypatch.setattr(Played, "http", True)
     with watched(tmp_path, live) as seen:
         seen.wait(20)
-        kernel.says("BTRFS critical (device loop1): corrupt leaf: block=3040, bad key order")
+        kernel.says("BTRFS critical (device dm-1): corrupt leaf: block=3040, bad key order")
         seen.wait(8)
         found = running_service.findings(("127.0.0.1", seen.program.port), set())
     (corruption,) = (each for each in found if each.topic == "fs_corruption")
-    assert corruption.object == "file system btrfs (device loop1)"
+    assert corruption.object == "file system btrfs (device dm-1)"
 
 
 def test_the_series_of_an_event_becomes_critical_when_the_event_does(
