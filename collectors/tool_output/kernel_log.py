@@ -61,7 +61,7 @@ def parse_kernel_log(text: str) -> Parsed:
     unread: list[UnparsedLine] = []
     held_at = others = count = 0
     unlisted: list[UnparsedLine] = []
-    asked = False
+    asked = is_of_storage = False
     for line in kernel_line.parse_text(text):
         count += 1
         before = state.pending_sense
@@ -71,6 +71,7 @@ def parse_kernel_log(text: str) -> Parsed:
         if not is_read and (below := _below_head(line)) is not None:
             state, told = kernel_events.classify(state, below)
         told = tuple(each for each in told if each.kind not in UNRECOGNIZED)
+        is_of_storage = is_of_storage or is_read or _is_of_storage(line)
         if missed is not None and not told:
             (unread if len(unread) < MAX_UNPARSED else unlisted).append(missed)
         if not told and state.pending_sense is before:
@@ -91,6 +92,8 @@ def parse_kernel_log(text: str) -> Parsed:
     if not known:
         unknown = "no line of it was recognized as a line of the kernel log"
         unread.append(UnparsedLine(no_verdict(text) or unknown))
+    elif count and not (is_of_storage or unread or events):
+        unread.append(UnparsedLine(NO_STORAGE))
     return Parsed(
         Tool.KERNEL,
         events=tuple(events),
@@ -100,6 +103,26 @@ def parse_kernel_log(text: str) -> Parsed:
         lines=count,
         others=others,
     )
+
+
+def _is_of_storage(line: KernelLine) -> bool:
+    """Whether a storage driver, a file system or the block layer printed a line, well or ill."""
+    below = _below_head(line) or line
+    return any(
+        storage_drivers.driver_of(below, part.strip()) or _OF_STORAGE.search(part)
+        for part in below.text.split("\n")
+    )
+
+
+_OF_STORAGE = lazy_pattern(
+    r"\b(?:[shv]d[a-z]{1,3}\d{0,3}|nvme\d{1,4}\S*|md\d{1,3}|dm-\d{1,4}"
+    r"|ata\d{1,3}|scsi ?\d{0,5})\b"
+)
+"""Words of storage in lines of others: of systemd, of the partition table's reader."""
+NO_STORAGE = (
+    "kernel log: no line of it is of a disk, an adapter or a file system: nothing was judged;"
+    " all of the boot: journalctl -k -b"
+)
 
 
 def _lost_members(events: Sequence[LocatedEvent], text: str) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from iowarden.collectors.tool_output.dmsetup import parse_dmsetup, parse_lvm
 from iowarden.collectors.tool_output.drives import parse_smartctl
 from iowarden.collectors.tool_output.dumpe2fs import parse_dumpe2fs
 from iowarden.collectors.tool_output.ipmi import parse_ipmi
-from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
+from iowarden.collectors.tool_output.kernel_log import NO_STORAGE, parse_kernel_log
 from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
 from iowarden.collectors.tool_output.mvcli import parse_mvcli
@@ -63,8 +63,15 @@ def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed
     first, *others = (
         parse(each.text, each.tool, log=log, commands=each.commands) for each in found.texts
     )
+    if others:
+        first, *others = map(_without_strangers, (first, *others))
     first = replace(first, unparsed=(*first.unparsed, *found.unparsed))
     return _without_repeats((first, *others))
+
+
+def _without_strangers(part: Parsed) -> Parsed:
+    """Return a part without the reason that a kernel log is of no storage: others were judged."""
+    return replace(part, unparsed=tuple(u for u in part.unparsed if u.reason != NO_STORAGE))
 
 
 def _without_repeats(parts: Sequence[Parsed]) -> tuple[Parsed, ...]:

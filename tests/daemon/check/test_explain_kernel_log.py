@@ -223,7 +223,7 @@ MEMORY = (
 )
 def test_errors_of_memory_are_not_judged_and_not_called_nothing(text: str, status: int) -> None:
     """They are no events of storage; whoever pastes them reads where they are listed."""
-    told = read(text * 2)
+    told = read(text * 2 + "[88.200000] sd 0:0:0:0: [sda] Attached SCSI disk\n")
     assert told.status == status
     reasons = [each.reason for each in told.unparsed]
     assert len(reasons) == (status > 0)
@@ -318,3 +318,27 @@ def test_double_parity_survives_the_loss_of_one_member() -> None:
     assert [each.severity for each in read(level + lost + left, "kernel").alerts] == ["warning"]
     second = lost.replace("sdc1", "sdd1") + left.replace("3", "2")
     assert read(level + lost + left + second, "kernel").alerts[0].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', GPU has fallen off the bus.",
+        "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3",
+        "i915 0000:00:02.0: [drm] *ERROR* GPU HANG: ecode 12:1:85dffffb",
+        "igb 0000:02:00.0 eth0: igb: eth0 NIC Link is Down",
+        "NETDEV WATCHDOG: eth0 (r8169): transmit queue 0 timed out",
+        "iwlwifi 0000:04:00.0: Microcode SW error detected. Restarting 0x0.",
+        "usb 1-4: device descriptor read/64, error -71",
+        "snd_hda_intel 0000:00:1f.3: azx_get_response timeout, switching to polling mode",
+        "oom-killer.service: Main process exited",
+    ],
+)
+def test_a_log_of_drivers_that_are_not_of_storage_is_not_called_well(line: str) -> None:
+    """Graphics, network, sound: nothing was judged, and the user learns what to paste."""
+    for head in ("[81230.338211] ", "Nov  3 04:05:06 host01 kernel: "):
+        told = read(f"{head}{line}\n{head}{line}\n")
+        assert (told.status, told.alerts) == (2, ())
+        assert "nothing was judged" in told.unparsed[0].reason
+        disk = f"{head}sd 0:0:0:0: [sda] Attached SCSI disk\n"
+        assert read(f"{head}{line}\n{disk}").status == 0
