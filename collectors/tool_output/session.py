@@ -29,6 +29,8 @@ _PROMPT = lazy_pattern(
     r"(?P<prompt>[^\n#$%>\u276f➜]{0,80}[#$%>\u276f➜][ \t]{0,4})(?P<command>\S.*)?"
 )
 _TYPED = lazy_pattern(r"[A-Za-z./~]")
+_COLUMNS = lazy_pattern(r"#[ \t]+(?:(?:Ch|Enc|Slot)#|Name|ModelName|Attribute[ \t]+Items)[ \t]")
+"""The head of a table of Areca's programs, behind a prompt of only '#'."""
 _IDLE = lazy_pattern(
     r"(?:sudo )?(?:(?:uname|date|uptime|hostname|hostnamectl|whoami|id|pwd|cd|ls|echo|exit|logout"
     r"|clear|history|su|ssh|sleep|man|which|apt|apt-get|dnf|yum|vi|vim|nano|lsblk|blkid|s?fdisk"
@@ -139,7 +141,7 @@ def _command(line: str, prompts: set[str], *, is_decoration: bool) -> str | None
         if decode.typed_tool(command):
             prompts.add(match["prompt"].rstrip())
         return command
-    is_command = not command or _TYPED.match(command) is not None
+    is_command = not command or bool(_TYPED.match(command) and not _COLUMNS.match(line))
     return command if is_command and match["prompt"].rstrip() in prompts else None
 
 

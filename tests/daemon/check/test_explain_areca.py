@@ -224,3 +224,24 @@ def test_a_fan_that_reads_0_beside_one_that_turns_is_a_fault() -> None:
     told = data(session(fans.format(0, 2700)))
     assert [each["alert"] for each in told["alerts"]] == ["ControllerSensorFault"]
     assert "Fan#1" in told["alerts"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("Checking(41.7%)", 0), ("Normal", 0), ("Degraded", 1)]
+)
+def test_a_table_whose_head_looks_like_a_command_of_root(state: str, status: int) -> None:
+    """Old versions do not indent '# Name Raid# Level': it is no command behind the prompt '#'."""
+    rule = "=" * 79
+    told = read(
+        "# areca rsf info\nNum Name             Disks TotalCap  FreeCap DiskChannels       State\n"
+        f"{rule}\n1  Raid Set # 00       12 3000.0GB    0.0GB 123456789ABC       Normal\n{rule}\n"
+        "GuiErrMsg<0x00>: Success.\n\n# areca vsf info\n"
+        f"# Name             Raid# Level   Capacity Ch/Id/Lun  State\n{rule}\n"
+        f"1 ARC-1160-VOL#00    1   Raid6   2500.0GB 00/00/00   {state}\n{rule}\n"
+        "GuiErrMsg<0x00>: Success.\n\n# areca disk info\n"
+        f"# Ch# ModelName                       Capacity  Usage\n{rule}\n"
+        f"1  1  WDC WD5003ABYX-01WERA1           500.1GB  Raid Set # 00\n{rule}\n"
+        "GuiErrMsg<0x00>: Success.\n"
+    )
+    assert (told.status, told.unparsed) == (status, ())
+    assert [each.name for each in told.objects][1:] == ["raid set 1", "volume 1", "channel 1"]
