@@ -37,6 +37,7 @@ from iowarden.collectors.raid.megaraid import (
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
+from iowarden.collectors.tool_output.controller_excerpts import STORCLI_BEGIN, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,14 +61,7 @@ def parse_controllers(
     `commands` by the number of their line have the controller's number, where the output has none.
     """
     found, typed = Parsed(kind), commands or {}
-    if kind is Tool.STORCLI:
-        text = _with_heads(text, typed)
-    if kind is not Tool.SAS2IRCU or _DISPLAY_ROW.search(text):
-        text = _with_sections(text, _SECTIONS.get(kind, {}))
-    if kind is Tool.MEGACLI and "Enclosure Device ID" not in text:
-        text = _SLOT.sub(r"Enclosure Device ID: N/A\n\g<0>", text)
-    if kind is Tool.SSACLI and SIGNS[kind].search(text) and not _SSACLI_HEAD.search(text):
-        text = f"Smart Array in Slot unknown\n{text}"
+    text = completed(text, kind, typed)
     pieces = _pieces(text, kind)
     # 'grep' drops the last line; of arcconf it drops the place of a device as well.
     is_filtered = kind is Tool.MEGACLI and bool(typed) and "|" in typed[max(typed)]
@@ -134,65 +128,6 @@ _ENDS: Mapping[Tool, tuple[re.Pattern[str], str]] = {
 _RULE = lazy_pattern(r"^-{10,}[ \t\r]*$", re.MULTILINE)
 _RULES = 3
 """A table of storcli has one above its header, one below it, and one at its end."""
-_STORCLI_BEGIN = lazy_pattern(
-    r"^(?:CLI Version = .*\n(?:Operating system = .*\n)?)?(?:Controller = \d{1,3}\n)?"
-    r"Status = \w{1,40}[ \t]*\nDescription = ",
-    re.MULTILINE | re.ASCII,
-)
-"""Beginning of the answer of one controller."""
-
-
-def _with_heads(text: str, commands: Mapping[int, str]) -> str:
-    """Return storcli's tables with the head of an answer, where a paste left that out."""
-    if '"Controllers"' in text:
-        return text
-    lines = text.split("\n")
-    begins = sorted({0, *(at for at in commands if 0 < at < len(lines))})
-    parts: list[str] = []
-    for begin, end in itertools.pairwise([*begins, len(lines)]):
-        part = "\n".join(lines[begin:end])
-        number = _CONTROLLER.search(commands.get(begin, ""))
-        if _TABLE_HEAD.search(part) and not _STORCLI_BEGIN.search(part):
-            head = f"Controller = {number[1] if number else 0}\nStatus = Success\nDescription = -\n"
-            part = f"{head}\n{part}"
-        parts.append(part)
-    return "\n".join(parts)
-
-
-def _with_sections(text: str, sections: Mapping[str, re.Pattern[str]]) -> str:
-    """Return rows of a tool with the head of their section, where a paste left that out."""
-    for head, row in sections.items():
-        found = row.search(text)
-        if found is not None and head.strip("-\n").casefold() not in text.casefold():
-            text = f"{text[: found.start()]}{head}\n{text[found.start() :]}"
-    return text
-
-
-_TITLE = "{0:-<72}\n{{}}\n{0:-<72}".format("")
-_SECTIONS: Mapping[Tool, Mapping[str, re.Pattern[str]]] = {
-    tool: {
-        head: lazy_pattern(f"^[ \\t]*{row}", re.MULTILINE | re.ASCII) for head, row in rows.items()
-    }
-    for tool, rows in {
-        Tool.ARCCONF: {
-            "Logical device information": r"Logical [Dd](?:evice|rive) number \d",
-            "Physical Device information": r"Device #\d{1,4}[ \t]*$",
-        },
-        Tool.MEGACLI: {"BBU status for Adapter: 0": r"Battery State[ \t]*:"},
-        Tool.SAS2IRCU: {
-            # From the bottom up: each is put in front of those that are there.
-            _TITLE.format("Physical device information"): r"(?:Device is a |SAS[23]IRCU: |\Z)",
-            _TITLE.format("IR Volume information"): r"(?:IR volume \d|-+\nPhysical device inf)",
-            _TITLE.format("Controller information"): r"-+\nIR Volume information",
-        },
-    }.items()
-}
-"""By tool: the head of a section, and the first row below it."""
-_DISPLAY_ROW = lazy_pattern(r"^[ \t]*(?:Status of volume[ \t]*:|Device is a )", re.MULTILINE)
-_SLOT = lazy_pattern(r"^Slot Number: ", re.MULTILINE)
-_SSACLI_HEAD = lazy_pattern(r" in (?:Chassis )?Slot \w|Another instance|^ *Error", re.MULTILINE)
-_CONTROLLER = lazy_pattern(r"/c(\d{1,3})\b", re.ASCII)
-_TABLE_HEAD = lazy_pattern(r"^[ \t]*(?:EID:Sl|DG/VD[ \t]|DG[ \t]+Arr[ \t])", re.MULTILINE)
 
 
 def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
@@ -202,7 +137,7 @@ def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
         if '"Controllers"' in text:
             yield from ((piece, True) for piece in json_text.split_objects(text))
         else:
-            begins = [answer.start() for answer in _STORCLI_BEGIN.finditer(text)][1:]
+            begins = [answer.start() for answer in STORCLI_BEGIN.finditer(text)][1:]
             for own, following in itertools.pairwise([0, *begins, len(text)]):
                 yield _tables(text[own:following])
         return

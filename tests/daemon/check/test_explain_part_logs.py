@@ -332,3 +332,28 @@ def test_a_drive_that_calls_itself_well_and_has_a_warning_needs_attention(
         WORN.replace("FAILED!", "PASSED").format(warning="00", spare=100, used=used)
     ).objects
     assert (drive.state, drive.vendor_state) == (state, "PASSED")
+
+
+POLICIES = """\
+# MegaCli -LDInfo -L{at} -a0 -NoLog | grep -i 'cache policy\\|^State'
+State               : Optimal
+Default Cache Policy: WriteBack, ReadAhead, Direct, No Write Cache if Bad BBU
+Current Cache Policy: {now}, ReadAhead, Direct, No Write Cache if Bad BBU
+Disk Cache Policy   : Disabled
+"""
+
+
+@pytest.mark.parametrize(
+    ("now", "alerts"), [("WriteBack", []), ("WriteThrough", ["ControllerWriteCacheDisabled"])]
+)
+def test_cache_policies_that_grep_left_of_a_megaraid_volume(now: str, alerts: list[str]) -> None:
+    """Default WriteBack, current WriteThrough: the controller gave up its cache by itself."""
+    battery = "# MegaCli -AdpBbuCmd -a0\nBBU status for Adapter: 0\n\nBattery State     : Optimal\n"
+    policies = POLICIES.format(now=now, at=3)
+    told = read(f"{battery}\nExit Code: 0x00\n{policies}")
+    assert ([each.alert for each in told.alerts], told.unparsed) == (alerts, ())
+    assert "virtual drive 3" in [each.name for each in told.objects]
+    rows = policies.partition("\n")[2]
+    twice = read(f"# MegaCli -LDInfo -LALL -aALL | grep -i 'policy\\|^State'\n{rows}{rows}")
+    volumes = [each.name for each in twice.objects if each.type == "array"]
+    assert volumes == ["virtual drive 0", "virtual drive 1"]
