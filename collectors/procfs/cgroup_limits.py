@@ -116,6 +116,41 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
     return tuple(limits)
 
 
+def has_unread_write_limits(root: Machine, groups: Iterable[str]) -> bool:
+    """Return whether a limit of writes may hold for a task, in a file that cannot be read.
+
+    Its group is not known, is outside of this control group namespace or is gone, or its file may
+    not be read. A group that has no such file has no such limit. `groups` as above.
+    """
+    lines = tuple(groups)
+    if len(list(_hierarchies(lines))) < max(len(lines), 1):
+        return True
+    return any(
+        _is_unread(root, group, names)
+        for controllers, parts in _hierarchies(lines)
+        for group, names in _with_write_limits(root, controllers, parts)
+    )
+
+
+def _with_write_limits(
+    root: Machine, controllers: list[str], parts: list[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the directories of groups that may have limits of writes, and what these are called."""
+    if not controllers:
+        for group in _and_above(_top(root), parts):
+            yield group, (_RATES,)
+    elif "blkio" in controllers:
+        rates = tuple(name for name, rate in _V1_RATES.items() if rate.startswith("w"))
+        yield "/".join((f"{_V1_ROOT}/{','.join(controllers)}", *parts)), rates
+
+
+def _is_unread(root: Machine, group: str, names: tuple[str, ...]) -> bool:
+    present = root.try_names(group)
+    if present is None:
+        return True
+    return any(name in present and root.try_read(f"{group}/{name}") is None for name in names)
+
+
 def read_latency_targets(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
     """Return the targets for whose sake the kernel may delay a task: those of sibling groups.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import cgroup_use, loadavg, process_io, tasks
 from iowarden.collectors.procfs.cgroup_limits import (
+    has_unread_write_limits,
     read_full_pressure,
     read_latency_targets,
     read_limits,
@@ -119,6 +120,7 @@ class _Limits(NamedTuple):
     seen_seconds: float
     read_seconds: float = float("-inf")
     limits: tuple[GroupLimit, ...] = ()
+    has_unread: bool = False
 
 
 @dataclass(slots=True)
@@ -284,21 +286,19 @@ class TaskPolls:
         uses: dict[tuple[str, str], Uses] = {}
         for task in polled.tasks:
             groups = task.groups or _groups_of(machine, task)
-            if groups and groups not in of_groups:
-                limits = self._limits_of(machine, groups, now)
+            if groups not in of_groups:
+                known = self._limits_of(machine, groups, now)
                 of_groups[groups] = tuple(
-                    self._reached(machine, each, uses, now) for each in limits
+                    self._reached(machine, each, uses, now) for each in known.limits
                 )
-            limits = of_groups.get(groups, ())
+            limits, has_unread = of_groups[groups], self._limits[groups].has_unread
             if is_delayed_for_latency(task):
                 limits += read_latency_targets(machine, groups)
-            limited.append(replace(task, limits=limits))
+            limited.append(replace(task, limits=limits, has_unread_limits=has_unread))
         self._uses = uses
         return replace(polled, tasks=tuple(limited))
 
-    def _limits_of(
-        self, machine: Machine, groups: tuple[str, ...], now: float
-    ) -> tuple[GroupLimit, ...]:
+    def _limits_of(self, machine: Machine, groups: tuple[str, ...], now: float) -> _Limits:
         """Return the limits of a group, none at the first poll that sees a task of it wait.
 
         Unless polls have failed, so that tasks have been blocked for long.
@@ -307,9 +307,11 @@ class TaskPolls:
         if known is None and self._blocked_seconds < LATE_SECONDS:
             known = _Limits(now)
         elif known is None or now - known.read_seconds > LIMITS_SECONDS:
-            known = _Limits(now, now, read_limits(machine, groups))
-        self._limits[groups] = known._replace(seen_seconds=now)
-        return known.limits
+            is_unread = has_unread_write_limits(machine, groups)
+            known = _Limits(now, now, read_limits(machine, groups), is_unread)
+        known = known._replace(seen_seconds=now)
+        self._limits[groups] = known
+        return known
 
     def _reached(
         self,

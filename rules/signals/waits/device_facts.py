@@ -161,6 +161,7 @@ def device_facts(
         is_at_limit=is_at_limit(name, view),
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
+        is_another_used=is_any_used(before, moved, frozenset(topology.leaves) - below),
         is_untouched=is_known and is_untouched(before, moved, below),
         is_pool_syncing=_is_pool_syncing(name, view),
         busiest=_busiest(before, moved, below.intersection(topology.leaves)),
@@ -376,14 +377,22 @@ def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[s
     """
     if before is None or moved[-1].at_seconds - before.at_seconds < IDLE_SECONDS:
         return False
-    during = [one for one in moved if one.at_seconds >= before.at_seconds]
     in_use = [_utilization_ratio(before, moved[-1], name) for name in disks]
     return (
         load.difference(before, moved[-1], disks)[1] > 0
         and 0.0 < max(in_use, default=0.0) < IDLE_RATIO  # 0: it is not counted
-        and not any(
-            one.blocks[name].in_flight for one in during for name in disks if name in one.blocks
-        )
+        and not is_any_used(before, moved, disks)
+    )
+
+
+def is_any_used(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
+    """Whether one of these disks has had requests in flight since a wait began."""
+    return before is not None and any(
+        one.blocks[name].in_flight
+        for one in moved
+        if one.at_seconds >= before.at_seconds
+        for name in disks
+        if name in one.blocks
     )
 
 

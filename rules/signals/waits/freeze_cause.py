@@ -238,6 +238,8 @@ class DeviceFacts:
     is_idle: bool = False
     """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
     wait for did not reach it."""
+    is_another_used: bool = False
+    """Whether a disk that is not below it has had requests in flight since the wait began."""
     is_untouched: bool = False
     """Whether it completes nothing while they wait, with nothing in flight: whatever holds programs
     up in its file system, it is not the device, and what it is is not known."""
@@ -334,22 +336,26 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
 
     Who waits for a share of a busy device waits for the load of others; if it is not busy, all
     groups together are permitted less than it is capable of.
-    Its file may be unreadable, or in another namespace. Then it follows from data that hardly
-    reach an idle disk while tasks of one unit alone wait for them.
+    Where its file is unreadable, or in another namespace, it follows from data that hardly reach an
+    idle disk while tasks of one unit alone wait for them.
     """
     return (
         _any_in(tasks, _LATENCY)
         or (not facts.is_busy and _any_in(tasks, _SHARE))
         or any(limit.device for limit in limits_of(tasks, facts))
-        or _stays_queued(tasks, facts)
+        or (_stays_queued(tasks, facts) and any(task.has_unread_limits for task in tasks))
     )
 
 
 def _stays_queued(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
-    """Whether data hardly reach an idle disk while tasks of one unit alone wait for them."""
+    """Whether data hardly reach an idle disk while tasks of one unit alone wait for them.
+
+    Unwritten data are counted for the host: while another disk works they may be for that one.
+    """
     units = {task.unit for task in tasks}
     has_unit = len(units) == 1 and units != {""}
-    return facts.is_idle and has_unit and _is_queued(facts) and _waits_for_writing(tasks)
+    is_idle = facts.is_idle and not facts.is_another_used
+    return is_idle and has_unit and _is_queued(facts) and _waits_for_writing(tasks)
 
 
 def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLimit, ...]:

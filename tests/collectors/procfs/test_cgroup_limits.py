@@ -7,6 +7,7 @@ from support.memory import Memory
 
 from iowarden.collectors.procfs.cgroup_limits import (
     GroupLimit,
+    has_unread_write_limits,
     read_full_pressure,
     read_limits,
     relevant_groups,
@@ -138,3 +139,48 @@ def test_the_pressure_of_a_group_at_its_limit_of_memory(
     machine.write({f"{CGROUP}{path}": f"{text}\n" for path, text in files.items()})
     assert read_full_pressure(machine, ("0::/a.slice/x",)) == expected, sentence
     assert read_full_pressure(machine, ("4:blkio:/a.slice/x", "0::/../a.slice", "0::/")) is None
+
+
+V2_FILES: dict[str, str | bytes | None] = {
+    f"{CGROUP}/cgroup.controllers": "io\n",
+    f"{CGROUP}/a.slice/x/io.max": "",
+    f"{CGROUP}/b.slice/x/io.max": "",
+    f"{CGROUP}/a.slice/io.max": "8:0 rbps=1\n",
+    f"{CGROUP}/memory.slice/y/memory.max": "max\n",
+    f"{CGROUP}/blkio/z/blkio.throttle.write_bps_device": "",
+    f"{CGROUP}/blkio/z/blkio.throttle.write_iops_device": "",
+}
+
+
+def with_files(files: dict[str, str | bytes | None]) -> Memory:
+    """Return a host with these files."""
+    machine = Memory()
+    machine.write(files)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("sentence", "groups", "expected"),
+    [
+        ("all files of the chain were read", ("0::/a.slice/x",), False),
+        ("the controller is not enabled there", ("0::/memory.slice/y",), False),
+        ("the root has no limits", ("0::/",), False),
+        ("a group of version 1", ("4:blkio:/z", "5:memory:/z", "0::/"), False),
+        ("its files are not mounted here", ("4:blkio:/gone",), True),
+        ("the group is gone", ("0::/a.slice/gone",), True),
+        ("in another namespace of groups", ("0::/../a.slice/x",), True),
+        ("the groups are not known", (), True),
+    ],
+)
+def test_a_limit_that_cannot_be_read_may_hold(
+    sentence: str, groups: tuple[str, ...], *, expected: bool
+) -> None:
+    """Where the directory can be listed and has no such file, there is no limit."""
+    machine = with_files(V2_FILES)
+    assert has_unread_write_limits(machine, groups) is expected, sentence
+
+
+def test_a_file_of_limits_that_may_not_be_read_may_hold_one() -> None:
+    """The directory lists it, and reading it fails."""
+    machine = with_files({**V2_FILES, f"{CGROUP}/b.slice/io.max/x": ""})
+    assert has_unread_write_limits(machine, ("0::/b.slice/x",))

@@ -152,6 +152,51 @@ def test_data_held_back_above_an_idle_disk_are_no_backlog_of_the_host() -> None:
     assert "--include=io.max" in host.machine.host.mails[0].advice
 
 
+LOCK_STACK = ("rwsem_down_read_slowpath", "ext4_map_blocks", "file_write_and_wait_range")
+JOURNAL_STACK = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "limit", "stack", "cause"),
+    [
+        ("no limit, and a lock", "", LOCK_STACK, "lock"),
+        ("no limit, and a commit", "", JOURNAL_STACK, "journal"),
+        ("a limit of reads alone", "8:0 rbps=1048576 wbps=max\n", JOURNAL_STACK, "journal"),
+        ("a limit of another disk", "8:16 wbps=1048576\n", JOURNAL_STACK, "journal"),
+        ("no file that can be read", None, JOURNAL_STACK, "own limit"),
+    ],
+)
+def test_data_that_are_queued_are_held_back_by_no_limit_where_all_files_were_read(
+    sentence: str, limit: str | None, stack: tuple[str, ...], cause: str
+) -> None:
+    """A request a second reaches an idle disk, 220 MB are queued, and one unit alone waits."""
+    host = Blocked()
+    if limit is not None:
+        files = {f"{SERVICE}/io.max": limit, f"{SLICE}/io.max": ""}
+        host.machine.memory.write({f"{CGROUP}/cgroup.controllers": "io memory\n", **files})
+    host.pass_seconds(60, [])
+    for _ in range(30):
+        written(host, 100_000, busy_milliseconds=2)
+        host.queued = 220_000_000
+        host.pass_second(reports(stack=stack, wait_channel=stack[0]))
+    assert host.cause() == cause, sentence
+    assert ("not at fault" in host.machine.host.mails[0].advice) is (cause == "own limit")
+
+
+@pytest.mark.parametrize("in_flight", [0, 4])
+def test_data_that_are_queued_for_another_disk_are_held_back_by_no_limit(in_flight: int) -> None:
+    """A stick that does not answer has them: what programs wait for above sda is their commit."""
+    host = Blocked()
+    host.add_disk("sdb", removable="1")
+    host.pass_seconds(60, [], sdb=8_000_000)
+    host.disks["sdb"].in_flight = in_flight
+    for _ in range(30):
+        written(host, 100_000, busy_milliseconds=2)
+        host.queued = 220_000_000
+        host.pass_second(reports(stack=JOURNAL_STACK, wait_channel=JOURNAL_STACK[0]))
+    assert host.cause() == ("journal" if in_flight else "own limit")
+
+
 def test_a_limit_is_named_before_the_first_request_of_its_group_has_been_passed_on() -> None:
     """A request of 4 MiB takes 16 s at this limit, which the mail does not wait for."""
     use = GroupIo(write_bytes_per_second=262_144, largest=4 * MIB)

@@ -259,9 +259,16 @@ def test_of_a_wait_channel_alone_it_is_not_known_whose_lock_it_is() -> None:
 def test_data_of_one_unit_that_hardly_reach_an_idle_disk_are_held_back_by_its_limit(
     units: tuple[str, ...], expected: str
 ) -> None:
-    """200 MiB queued, 4 MiB/s written, nothing in flight; of several units it is not known."""
+    """200 MiB queued, 4 MiB/s written, nothing in flight, and a file of limits cannot be read.
+
+    Of several units it is not known, nor while another disk works.
+    """
     facts = DeviceFacts(is_idle=True, queued_bytes=2e8, write_bytes_per_second=4e6)
-    assert freeze_cause([task(*SYNC, unit=unit) for unit in units], facts) == expected
+    tasks = [task(*SYNC, unit=unit, has_unread_limits=True) for unit in units]
+    assert freeze_cause(tasks, facts) == expected
+    assert freeze_cause(tasks, replace(facts, is_another_used=True)) == "unknown"
+    read = [replace(one, has_unread_limits=False) for one in tasks]
+    assert freeze_cause(read, facts) == "unknown"
 
 
 @pytest.mark.parametrize(
