@@ -349,23 +349,61 @@ class Shortages:
                         times.append((record.began_seconds, record.previous_end_seconds))
         return marked, short
 
-    def since(self, array: Fact) -> float:
-        """Return since when an array is short: a raid6 that loses two since the first of them."""
-        began = array.began
-        for start, end in sorted(self._reported[1].get(array.subject, ()), reverse=True):
+    @cached_property
+    def _away(self) -> dict[str, list[tuple[float, str]]]:
+        """Since when the disk of an incident is lost to its array, and its key, by array."""
+        away: dict[str, list[tuple[float, str]]] = {}
+        for incident in self._incidents:
+            lost = [
+                each.since_seconds
+                for each in incident.members
+                if each.subject == incident.key
+                and each.layer is Layer.DISK
+                and each.what.fault in LOST_TO_ARRAY
+                and each.cleared_seconds is None
+                and not each.count
+            ]
+            short = {each.subject for each in incident.faults if each.fault in TOO_FEW_MEMBERS}
+            for array in short if lost else ():
+                away.setdefault(array, []).append((max(lost), incident.key))
+        return away
+
+    def since(self, array: str, began: float) -> float:
+        """Return since when an array is short: a raid6 that loses two since the first of them.
+
+        `began` is when its fault of now began.
+        """
+        for start, end in sorted(self._reported[1].get(array, ()), reverse=True):
             if start < began <= end + FIRST_READ_SECONDS:
                 began = start
         return began
+
+    def whole_until(self, array: str, began: float) -> float:
+        """Return when an array last had all of its members; -inf if that is not known."""
+        since = self.since(array, began)
+        ends = (end for _, end in self._reported[1].get(array, ()) if end < since)
+        return max(ends, default=-math.inf)
+
+    def of_another(self, array: Fact, disk: Fact) -> str:
+        """Return the incident of the first disk that an array has been short of, and still is.
+
+        Not of the given disk; '' if there is none. What a disk that left carried is forgotten after
+        five minutes: that the array lost it, and was not whole since, its incident shows.
+        """
+        least = self.since(array.subject, array.began) - AFTER_SECONDS
+        away = self._away.get(array.subject, ())
+        before = sorted((at, key) for at, key in away if at >= least and key != disk.subject)
+        return before[0][1] if before else ""
 
     def was_replaced(self, disk: Fact, array: Fact) -> bool:
         """Whether an array gave up a disk, and was whole before it became short now."""
         if array.what.fault not in TOO_FEW_MEMBERS or disk.layer is not Layer.DISK:
             return False
-        marked, short = self._reported
-        at, since = marked.get(disk.subject, math.inf), self.since(array)
+        since = self.since(array.subject, array.began)
         if disk.is_lost_member and max(disk.began, disk.last) >= since - AFTER_SECONDS:
             return False  # it was put back, and is lost anew
-        return any(at < end < since for _, end in short.get(array.subject, ()))
+        at = self._reported[0].get(disk.subject, math.inf)
+        return at < self.whole_until(array.subject, array.began)
 
 
 def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[bool, ...]:

@@ -36,7 +36,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.incidents.fault_records import Fact
     from iowarden.rules.incidents.model import (
@@ -66,12 +66,22 @@ MILESTONES = frozenset((3, *(n * 10**power for power in range(1, 7) for n in (1,
 """The occurrences of a fault that comes and goes that are mailed."""
 _CRITICAL = "critical"
 _HARMFUL = frozenset((Fault.EXHAUSTED, Fault.STOPPED, Fault.LOST))
+_INCOMPLETE = TOO_FEW_MEMBERS | {Fault.SUSPENDED}
 _NEVER_EXPECTED = _HARMFUL | LOST_TO_ARRAY | {Fault.READ_ONLY, Fault.DEGRADED}
 """Faults whose return within an hour is an update: they threaten data."""
 
 
-def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
-    """Return why a mail is due now about an incident that is not acknowledged, or None."""
+def reason(
+    incident: Incident,
+    now: float,
+    policy: NotificationPolicy,
+    is_short: Callable[[str], bool] = lambda _: False,
+) -> Reason | None:
+    """Return why a mail is due now about an incident that is not acknowledged, or None.
+
+    `is_short` is whether an array or pool, by its subject, misses members now, as far as the alerts
+    of all incidents show.
+    """
     updates = unreported(incident, now)
     if not incident.mails:
         return Reason.OPENED if _is_first_due(incident, updates, now, policy) else None
@@ -91,7 +101,7 @@ def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason
         return _of_updates(incident, updates)
     if any(_unavailable(incident, now, policy)):
         return Reason.DATA_UNAVAILABLE
-    if good := _recovery(incident, now, policy):
+    if good := _recovery(incident, now, policy, is_short):
         recently = [at for at in incident.recovery_mails_seconds if now - at < HOUR_SECONDS]
         return good if len(recently) < MAX_RECOVERIES else None
     is_old_news = incident.firing and since_mail >= policy.remind_seconds
@@ -347,10 +357,14 @@ def _unavailable(
                 yield record
 
 
-def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
+def _recovery(
+    incident: Incident, now: float, policy: NotificationPolicy, is_short: Callable[[str], bool]
+) -> Reason | None:
     """Return whether it ended, or an array that was reported has all of its members again."""
     if incident.firing:
-        return Reason.REBUILT if _is_rebuilt(incident, now) else None
+        # Of several none may be short of members: the mail reports what ended of all of them.
+        rebuilt = {*_rebuilt_arrays(incident, now)}
+        return Reason.REBUILT if rebuilt and not any(map(is_short, rebuilt)) else None
     # An alert that ended while its data was unavailable is not known to be resolved.
     is_lost = any(m.state is AlertState.UNKNOWN for m in incident.members)
     clear = now - incident.active_seconds >= clear_seconds(incident, policy)
@@ -397,21 +411,32 @@ def _logged(incident: Incident) -> Iterator[IncidentMember]:
             yield member
 
 
-def _is_rebuilt(incident: Incident, now: float) -> bool:
-    """Whether an array that was reported has had all of its members again for a minute.
+def _rebuilt_arrays(incident: Incident, now: float) -> Iterator[str]:
+    """Yield the arrays that were reported, and whose alerts here ended a minute ago.
 
-    Of one that comes and goes, for a day.
+    Of one that comes and goes, a day ago. It may be short of members in another incident.
     """
     arrays = {m.subject for m in incident.members if m.name in SHORT and not m.silenced}
-    short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
+    arrays -= set(short_arrays(incident.members))
     for record in incident.faults:
         report, until = record.reported, record.until_seconds
-        is_of_whole = record.subject in arrays - short and record.fault in TOO_FEW_MEMBERS
+        is_of_whole = record.subject in arrays and record.fault in TOO_FEW_MEMBERS
         if is_of_whole and report is not None and until is not None and not report.ended:
             least = DAY_SECONDS if record.comes_and_goes else URGENT_CLEAR_SECONDS
             if now - until >= least:
-                return True
-    return False
+                yield record.subject
+
+
+def short_arrays(members: Iterable[IncidentMember]) -> Iterator[str]:
+    """Yield the arrays and pools that miss members, as far as alerts about their state show.
+
+    One that does not run any more, or waits for its disks, is not whole because the alert that it
+    is degraded ended.
+    """
+    for member in members:
+        is_short = member.what.fault in _INCOMPLETE and member.layer >= Layer.VOLUME
+        if is_short and member.cleared_seconds is None and not member.count:
+            yield member.subject
 
 
 def awaits_report(incident: Incident, now: float, report: InitialReport) -> bool:

@@ -188,6 +188,9 @@ class Targets:
             and m.layer >= Layer.VOLUME
         }
         """Arrays with missing members, and their alert."""
+        self._short_now = {
+            fact.subject: fact for fact in facts.values() if fact.what.fault in TOO_FEW_MEMBERS
+        }
         self._shortages = shortages
         self._before = {
             **_lost_paths(there, graph),
@@ -277,13 +280,17 @@ class Targets:
         if not is_of_disk or fact.what.fault not in _OF_DISK:
             return None
         for each in sorted(self._above.get(fact.subject, frozenset()) & self._short.keys()):
-            cause, home = self._explained.get(self._short[each]), self._subjects[each]
+            home = self._subjects[each]
             is_elsewhere = layer_of(home) is Layer.ADAPTER and not self._is_on(fact, home)
-            short = self._facts.get(self._short[each])
-            if short is None or self._shortages.was_replaced(fact, short):
+            # As it gets worse its alert of before ends, and another one begins.
+            short = self._facts.get(self._short[each]) or self._short_now.get(each)
+            if short is None or is_elsewhere or self._shortages.was_replaced(fact, short):
                 continue
-            if (cause is None or cause.subject != fact.subject) and not is_elsewhere:
+            cause = self._explained.get(short.key)
+            if cause is None or cause.subject != fact.subject:
                 return home
+            if another := self._shortages.of_another(short, fact):
+                return another
         return None
 
     def _is_on(self, fact: Fact, adapter: str) -> bool:

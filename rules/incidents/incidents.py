@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.faults import Fault
+from iowarden.rules.faults import TOO_FEW_MEMBERS, Fault
 from iowarden.rules.incidents import causes, common_parents, due, folding, mailing, openings
 from iowarden.rules.incidents.members import keeping_open, refreshed, vouched
 from iowarden.rules.incidents.model import (
@@ -235,11 +235,12 @@ def _due(book: _Book, incident: Incident) -> tuple[Reason | None, str]:
     if report is not None and due.awaits_report(incident, now, report):
         return None, ""
     if acknowledgement is None:
-        return due.reason(incident, now, around.policy), ""
+        return due.reason(incident, now, around.policy, book.is_short), ""
     if due.exceeds(incident, acknowledgement, now):
         book.note(IncidentChangeKind.ACK_EXPIRED, incident)
         is_known = bool(incident.mails)
-        reason = Reason.ESCALATED if is_known else due.reason(incident, now, around.policy)
+        opened = due.reason(incident, now, around.policy, book.is_short)
+        reason = Reason.ESCALATED if is_known else opened
         return reason, acknowledgement.who
     incident = mailing.acknowledged(incident, now)
     quiet_seconds = now - incident.active_seconds
@@ -248,15 +249,17 @@ def _due(book: _Book, incident: Incident) -> tuple[Reason | None, str]:
         book.note(IncidentChangeKind.ACK_EXPIRED, incident)
         incident = _acknowledged_to_the_end(incident)
     book.put(incident)
-    return (due.reason(incident, now, around.policy) if is_over else None), ""
+    return (due.reason(incident, now, around.policy, book.is_short) if is_over else None), ""
 
 
 def _is_unwell(book: _Book, incident: Incident) -> bool:
-    """Whether another incident has a fault of an incident's object.
+    """Whether another incident has a fault of an incident's object, or its array is still short.
 
-    A disk is no longer slow, because it left with its shelf.
+    A disk is no longer slow, because it left with its shelf. It is back, and its array has no
+    redundancy left, because another disk left.
     """
-    return any(
+    arrays = {m.subject for m in incident.members if m.what.fault in TOO_FEW_MEMBERS}
+    return any(map(book.is_short, arrays)) or any(
         member.subject == incident.key
         and member.cleared_seconds is None
         and not member.what.symptom
@@ -325,6 +328,14 @@ class _Book:
         )
         self.incidents[identity.key] = opened
         self.note(IncidentChangeKind.OPENED, opened)
+
+    def is_short(self, array: str) -> bool:
+        """Whether an alert of any incident shows that an array or pool misses members now."""
+        return any(
+            array in due.short_arrays(incident.members)
+            for incident in self.incidents.values()
+            if incident.closed_seconds is None
+        )
 
     def note(self, change: IncidentChangeKind, incident: Incident) -> None:
         """Note a change of an incident for the log."""

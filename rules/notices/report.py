@@ -23,7 +23,7 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
     letter = mail.begun(due, sources)
     incident, realtime, now = due.incident, sources.realtime, sources.now
     name_of_today, renamed = course_of_events.name_of_today(incident, sources.topology)
-    title = name_of_today or titles.object_of(incident, letter.written, sources.dependents, now)
+    title = name_of_today or titles.object_of(letter)
     advice = what_to_do.advice_of(letter)
     mapped = mail.mapped_names(letter)
     return Notice(

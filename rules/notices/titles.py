@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import (
-    GONE_OR_FAILED,
     HARMS,
+    LOST_TO_ARRAY,
     SHORT,
     TIMED,
     TOO_FEW_MEMBERS,
     Fault,
     Layer,
 )
+from iowarden.rules.incidents.causes import Shortages
+from iowarden.rules.incidents.due import short_arrays
 from iowarden.rules.incidents.model import CAUSE_FOUND
 from iowarden.rules.notice import ENDS, Reason
 from iowarden.rules.notices.mail import common_summary, disk, order
@@ -28,6 +30,7 @@ from iowarden.rules.topology.topology import dependents_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.notices.mail import Mail
     from iowarden.rules.topology.topology import Dependents
@@ -73,7 +76,8 @@ def _summary(
         worst = min(last or [worst], key=lambda m: order(m)[1:])
         return f"was: {_as_reported(worst, incident)}", worst
     if reason is Reason.REBUILT:
-        ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
+        short = {*short_arrays(members)}
+        ended = [m for m in members if m.name in SHORT and m.subject not in short]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
         # The mail's object may be the disk that failed, which is as bad as before.
         array = f" of {disk(whole)}" if whole.subject != incident.key and disk(whole) else ""
@@ -201,16 +205,15 @@ def is_named(member: IncidentMember) -> bool:
     return bool(disk(member)) and disk(member) not in member.summary
 
 
-def object_of(
-    incident: Incident, members: Sequence[IncidentMember], dependents: Dependents, now: float
-) -> str:
+def object_of(mail: Mail) -> str:
     """Return what a mail is about: 'sda and sdb (members of md0: ...)', else the incident's object.
 
     In parentheses stands which disks these are, with model and serial number.
-    `members` are those of the mail, in its order. A disk that left more than 300 s ago counts as a
+    A disk that left more than 300 s ago counts as a
     member if nothing else is known to have been on it.
     """
-    active = [m for m in members if m.cleared_seconds is None]
+    incident, sources = mail.incident, mail.sources
+    active = [m for m in mail.written if m.cleared_seconds is None]
     arrays = {
         m.subject for m in active if m.layer is Layer.ARRAY and m.what.fault in TOO_FEW_MEMBERS
     }
@@ -218,14 +221,20 @@ def object_of(
     if layer_of(incident.key) is not Layer.DISK or len(arrays) != 1:
         return incident.object
     (array,) = arrays
-    above = dependents.above(now)
+    above = sources.dependents.above(sources.now)
     names: dict[str, str] = {}
+    began = max(m.since_seconds for m in active if m.subject == array)
+    whole_until = Shortages((incident,)).whole_until(array, began)
     for member in active:
         is_lost = (
-            member.layer is Layer.DISK and member.what.fault in GONE_OR_FAILED and not member.count
+            member.layer is Layer.DISK and member.what.fault in LOST_TO_ARRAY and not member.count
         )
-        if is_lost and array in above.get(member.subject, (array,)):
-            names.setdefault(member.subject, dict(member.labels).get("device", ""))
+        # The array lists a disk that it gave up until it is removed, though a spare has its place.
+        if member.what.fault is Fault.MARKED_FAULTY and member.since_seconds < whole_until:
+            continue
+        if is_lost and array in (above.get(member.subject) or (array,)):
+            known = names.get(member.subject, "")
+            names[member.subject] = known or _name_of(member, sources.topology)
     if len(names) < 2 or incident.key not in names or not all(names.values()):
         return incident.object
     described = sorted(
@@ -239,3 +248,15 @@ def object_of(
     carrying = {key for key, upper in above.items() if array in upper}
     every = {key for key in carrying if layer_of(key) is Layer.DISK} | names.keys()
     return f"{len(names)} of {len(every)} members of {name} ({disks})"
+
+
+def _name_of(member: IncidentMember, topology: Topology | None) -> str:
+    """Return the name of the disk that a member is about; '' if it is not known.
+
+    An alert about a member of an array has the names of both: 'md0' and 'sdb1'.
+    """
+    labels = dict(member.labels)
+    if not (part := labels.get("member", "")):
+        return labels.get("device", "")
+    device = topology.whole(part) if topology is not None else None
+    return device.name if device is not None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -126,7 +127,14 @@ def _is_read_only(member: IncidentMember) -> bool:
 def _retracted(mail: Mail, valid: Sequence[IncidentMember]) -> Iterator[str]:
     """Yield which advice of earlier mails is dangerous now, and why, in at most 15 words."""
     is_first = 1 in mail.due.replaces
-    given = [m for m in mail.members if m.name in mail.incident.advised and not is_first]
+    previous = mail.due.previous
+    last = math.inf if previous is None else previous.seconds
+    # What joined since is new, though another object's advice of the same alert was given.
+    given = [
+        m
+        for m in mail.members
+        if m.name in mail.incident.advised and not is_first and m.joined_seconds <= last
+    ]
     has_common_cause = mail.due.renamed and mail.is_of_adapter
     void = [m for m in given if has_common_cause or m not in valid]
     if void:

@@ -56,5 +56,10 @@ def repeated(lines: list[str]) -> list[str]:
     section = lines[lines.index("EVIDENCE") + 1 :]
     if "" in section:
         section = section[: section.index("")]
-    names = [line.partition(": ")[0] for line in section if _VALUE.match(line)]
+    names = [
+        # Of two groups of members each has its state: 'state, md0: faulty (sdb1, sdd1)'.
+        line.partition(": ")[0] + (line[line.rfind(" (") :] if line.endswith(")") else "")
+        for line in section
+        if _VALUE.match(line)
+    ]
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]

@@ -668,10 +668,12 @@ class _Knowledge:
                 continue
             limit = fact.until + CLEAR_SECONDS + NEWS_SECONDS
             if any(
-                other.object == fact.object and other.kind in SHORT and other.at == fact.until
+                other.object == fact.object
+                and other.kind in SHORT
+                and fact.until <= other.at <= fact.until + SOON_SECONDS[1]
                 for other in self.faults
             ):
-                continue  # another member fails, or one of two is in sync
+                continue  # another member fails before it was mailed, or one of two is in sync
             is_mailed = any(
                 mail.reason in GOOD
                 and fact.until <= mail.at <= limit
