@@ -158,7 +158,9 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
     elif where:
         own = re.escape(where)
         summary = re.sub(rf"^(was: )?{own} (?:is |(?=\w))", r"\1", summary)
-        summary = re.sub(rf" (?:in|of|on)(?: array)? {own}(?=[ ,;:]|$)", "", summary, count=1)
+        summary = re.sub(
+            rf" (?:in|of|on)(?: array| thin pool)? {own}(?=[ ,;:]|$)", "", summary, count=1
+        )
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 34)
     place = max(width - frame - least, min(len(name), 15) + 20)
@@ -215,7 +217,8 @@ def _is_clause(head: str, after: str) -> bool:
         return False
     least = {":": 3, ";": 1}.get(after, 2)
     numbered = head[-1:].isdigit() and _NAMED.fullmatch(f"{head}: ")
-    return words >= least and not (after == ":" and numbered)
+    is_object = after == ":" and _PART.fullmatch(clause)
+    return words >= least and not (after == ":" and numbered) and not is_object
 
 
 _CLAUSE = re.compile(
@@ -225,6 +228,10 @@ _CLAUSE = re.compile(
 """Between clauses of a summary, not within brackets or after 'was'."""
 _INCOMPLETE = re.compile(r" (?:by|of|on|in|to|for|from|with)$")
 """What a clause does not end with: it is followed by names, as in 'it was used by: md0, /db'."""
+_PART = re.compile(
+    r"\d+ (?:of \d+ )?(?:disks|multipath maps)|(?:meta)?data of thin pool \S+", re.ASCII
+)
+"""What only names something: '7 of 7 disks: ...', 'data of thin pool vg-pool-tpool: ...'."""
 _BRACKETS = re.compile(r" \([^()]*\)")
 _ARTICLES = re.compile(r"\b(?:the|an?|its) (?=\w)")
 _COUNT = re.compile(r"^\d+ findings?: ")

@@ -256,3 +256,18 @@ def test_the_subject_of_an_initial_report_keeps_object_and_fault(fault: str) -> 
     assert words[0] in head
     assert words[1].split()[-1] in head
     assert "..." not in said
+
+
+@pytest.mark.parametrize(
+    ("device", "summary", "fault"),
+    [
+        ("expander-0:0", "4 of 8 disks: a request to the device failed (I/O error)", "failed"),
+        ("vg-pool-tpool", "data of thin pool vg-pool-tpool: 85 % full", "85 % full"),
+    ],
+)
+def test_a_subject_has_the_fault_and_not_only_what_it_is_of(
+    device: str, summary: str, fault: str
+) -> None:
+    """'expander-0:0: 4 of 8 disks' fits, and says nothing."""
+    told = subject(replace(NOTICE, object=device, summary=summary), "recorded-machine")
+    assert fault in told
