@@ -422,7 +422,7 @@ def _of_another_time(cause: Fact, effect: Fact, able: Iterable[Fact]) -> tuple[b
 
 
 def _is_of_another_device(cause: Fact, effect: Fact, able: Iterable[Fact]) -> bool:
-    """Whether a file system counts errors of a device, and a line says that it is another one."""
+    """Whether a file system counts errors of a device, and a line names another one."""
     line = faults.ERRORS_OF_DEVICES.get(effect.name)
     named = {each.subject for each in able if each.name == line}
     return bool(named) and cause.subject not in named
