@@ -120,3 +120,14 @@ def test_the_judge_finds_that_no_mail_says_that_an_array_is_whole_again() -> Non
     assert "whole again: in no mail" in {
         miss.what for miss in oracle.judge(run, silent, world_play.visible(run))
     }
+
+
+def test_the_judge_finds_a_title_that_names_one_of_two_members_that_are_away() -> None:
+    """Who replaces that one alone believes that the array has its redundancy again."""
+    run = sequel_run(SPARE, 150003)
+    sent = world_play.Play(run).play()
+    assert oracle.judge(run, sent, world_play.visible(run)) == []
+    first = next(mail for mail in sent if len(mail.names) == 2)
+    cut = [replace(mail, object=min(mail.names)) if mail is first else mail for mail in sent]
+    found = oracle.judge(run, cut, world_play.visible(run))
+    assert [miss.what for miss in found] == ["object: not all members that are away (later mail)"]

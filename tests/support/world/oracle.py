@@ -181,8 +181,27 @@ class _Knowledge:
                 yield Miss(
                     f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right)
                 )
+            elif members := self._unnamed(mail):
+                yield Miss(f"object: not all members that are away{when}", _reason(mail, members))
             elif not self._is_right_kind(mail, evident):
                 yield Miss(f"kind{when}", shown(mail))
+
+    def _unnamed(self, mail: Mail) -> set[str]:
+        """Return the disks that an array is short of, if a title names only some of them."""
+        evident = [
+            fact for fact in self.evident_at(mail.at - FRESH_SECONDS) if mail.at < fact.until
+        ]
+        away = {fact.object: fact.of for fact in evident if fact.kind in _AWAY}
+        for array in evident:
+            text = f"{array.kind}: {array.object}"
+            if array.kind not in SHORT or array.by is By.LINE or text not in mail.content:
+                continue
+            below = set(self.machine.below(array.object))
+            members = {disk for disk in self._all_disks() & away.keys() if disk in below}
+            members = {disk for disk in members if away[disk] & array.of}
+            if mail.names < members:
+                return members
+        return set()
 
     def _is_unexplained(self, mail: Mail, evident: list[Fact]) -> bool:
         """Whether a mail is about symptoms alone, of whose cause nothing could be known."""
