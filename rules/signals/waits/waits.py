@@ -44,7 +44,7 @@ _PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
 FOLLOWED_SECONDS = 2.0
 """Between two polls while a wait goes on."""
 LATE_POLL_SECONDS = 5.0
-"""A poll after a longer gap says nothing of when what it sees began."""
+"""A poll after a longer gap does not show when what it sees began."""
 
 
 @dataclass(frozen=True, slots=True)
