@@ -79,7 +79,7 @@ def reason(
 ) -> Reason | None:
     """Return why a mail is due now about an incident that is not acknowledged, or None.
 
-    `is_short` is whether an array or pool, by its subject, misses members now, as far as the alerts
+    `is_short` is whether an array or pool, by its subject, lacks members now, as far as the alerts
     of all incidents show.
     """
     updates = unreported(incident, now)
@@ -430,7 +430,7 @@ def _rebuilt_arrays(incident: Incident, now: float) -> Iterator[str]:
 def short_arrays(members: Iterable[IncidentMember]) -> Iterator[str]:
     """Yield the arrays and pools that miss members, as far as alerts about their state show.
 
-    One that does not run any more, or waits for its disks, is not whole because the alert that it
+    One that runs no longer, or waits for its disks, is not whole because the alert that it
     is degraded ended.
     """
     for member in members:

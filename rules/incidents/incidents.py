@@ -330,7 +330,7 @@ class _Book:
         self.note(IncidentChangeKind.OPENED, opened)
 
     def is_short(self, array: str) -> bool:
-        """Whether an alert of any incident shows that an array or pool misses members now."""
+        """Whether an alert of any incident shows that an array or pool lacks members now."""
         return any(
             array in due.short_arrays(incident.members)
             for incident in self.incidents.values()
