@@ -67,14 +67,18 @@ _REQUEST = lazy_pattern(
 _ERROR_ADVICE = "See the drive's health: smartctl -x /dev/DRIVE; back up first what matters."
 
 
-def parse_nvme(text: str) -> Parsed:
-    """Parse the logs of each drive and the subsystems in a text."""
+def parse_nvme(text: str, commands: Mapping[int, str] | None = None) -> Parsed:
+    """Parse the logs of each drive and the subsystems in a text.
+
+    `commands` by the number of their line name the drive of a log that does not.
+    """
+    name = _typed_name(commands or {})
     subsystems, text = _parse_subsystems(text)
     if subsystems is None:
-        return _logs(text)
+        return _logs(text, name)
     if not text.strip():
         return subsystems
-    logs = _logs(text)
+    logs = _logs(text, name)
     return replace(
         logs,
         objects=(*logs.objects, *subsystems.objects),
@@ -84,19 +88,30 @@ def parse_nvme(text: str) -> Parsed:
     )
 
 
-def _logs(text: str) -> Parsed:
+def _typed_name(commands: Mapping[int, str]) -> str:
+    """Return the drive that the only command about one names; '': none, or several."""
+    names = {named[1] for each in commands.values() if (named := _DRIVE_TYPED.search(each))}
+    return names.pop() if len(names) == 1 else ""
+
+
+_DRIVE_TYPED = lazy_pattern(
+    r"\bnvme\b.{0,200}?[\s=](?:/dev/)?(nvme\d{1,4}(?:n\d{1,4})?)\b", re.ASCII
+)
+
+
+def _logs(text: str, name: str) -> Parsed:
     """Parse the health logs and the error logs in a text, those of each drive."""
     begin = next(
         (at for at, line in enumerate(text.split("\n")) if _ERRORS_HEADING.fullmatch(line)), None
     )
     lines = text.split("\n")
     if begin is None and not any(_ENTRY.fullmatch(line) for line in lines):
-        return _health(text)
+        return _health(text, name)
     errors = _errors(lines, begin or 0)
     above = "\n".join(lines[:begin])
     if begin is None or not (_HEADING.search(above) or _REQUIRED[0] in above):
         return errors
-    health = _health(above)
+    health = _health(above, name)
     return replace(
         errors,
         drives=health.drives,
@@ -178,7 +193,7 @@ def _error_logs(lines: Sequence[str], begin: int) -> dict[str, _ErrorLog]:
     return logs
 
 
-def _health(text: str) -> Parsed:
+def _health(text: str, name: str) -> Parsed:
     """Parse the health logs in a text, one for each drive."""
     drives: list[Drive] = []
     unread: list[UnparsedLine] = []
@@ -194,7 +209,7 @@ def _health(text: str) -> Parsed:
                 UnparsedLine(f"nvme smart-log: expected {', '.join(missing)}, got none of them")
             )
         if len(missing) < len(_REQUIRED):
-            drives.append(_drive(values, head[1] if head else "", is_json=is_json))
+            drives.append(_drive(values, head[1] if head else name, is_json=is_json))
     return Parsed(
         Tool.NVME,
         drives=tuple(drives),

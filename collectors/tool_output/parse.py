@@ -120,6 +120,8 @@ def _parsed_as(text: str, kind: Tool, typed: Mapping[int, str], *, log: bool) ->
             return Parsed(kind, unparsed=(UnparsedLine(str(error)),))
     if kind is Tool.MEMINFO:
         return parse_memory(text, typed)
+    if kind is Tool.NVME:
+        return _with_reason(parse_nvme(text, typed), text)
     if kind in _OTHERS:
         return _with_reason(_without_empty_verdict(_OTHERS[kind](text)), text)
     if kind is Tool.CLI64:

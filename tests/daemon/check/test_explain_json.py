@@ -115,3 +115,21 @@ def test_other_json_is_refused_in_one_line(command: str, text: str) -> None:
     assert (told.status, told.objects) == (2, ())
     assert [each.reason.split(":")[0] for each in told.unparsed] == [f"JSON of {told.kind}"]
     assert "use the text form" in told.unparsed[0].reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvme smart-log /dev/nvme2n1 -o json",
+        "sudo nvme smart-log -o json /dev/nvme2n1",
+        "nvme -o json smart-log /dev/nvme2n1 | head -40",
+        "/usr/sbin/nvme smart-log --output-format=json nvme2n1",
+    ],
+)
+def test_the_drive_of_an_nvme_log_as_json_is_the_one_of_its_command(command: str) -> None:
+    """The JSON of nvme-cli has no name in it."""
+    log = {"critical_warning": 2, "temperature": 359, "avail_spare": 100, "percent_used": 11,
+           "spare_thresh": 10, "media_errors": 0}  # fmt: skip
+    told = read(f"root@render07:~# {command}\n{json.dumps(log, indent=2)}\n")
+    assert [each.name for each in told.objects] == ["nvme2n1"]
+    assert {each.object for each in told.alerts} == {"disk nvme2n1"}
