@@ -21,6 +21,7 @@ from iowarden.collectors.parsed_text import (
     Tool,
     UnparsedLine,
 )
+from iowarden.collectors.pasted_text.controller_excerpts import STORCLI_BEGIN, completed
 from iowarden.collectors.quantity import percentage
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
@@ -37,7 +38,6 @@ from iowarden.collectors.raid.megaraid import (
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
-from iowarden.collectors.tool_output.controller_excerpts import STORCLI_BEGIN, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
