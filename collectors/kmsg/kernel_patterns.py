@@ -29,6 +29,8 @@ _DEVICE = r"(?P<device>[\w!/.-]+)"
 _HOST = r"(?P<controller>[\w:.-]+)"
 _MD = r"(?:md/)?(?:raid\w*|linear|multipath)(?::(?P<place>\w+))?: "
 _PCI = r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
+_RESET_FAILED = r" (?:FAILED|reset \w+ +failed)\b"
+_UNIT_RESET_FAILED = lazy_pattern(rf"\w+ {_PCI}: .*scsi \d+:\d+:\d+:\d+:{_RESET_FAILED}")
 _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     "Buffer": (
         (
@@ -203,6 +205,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
                 r"(?:(?P<device>\d+:\d+:\d+:\d+)|\d+:\d+:-:-):? "
             ),
             "hba_device_removed",
+        ),
+        (
+            rf"\w+ {_PCI}: (?:reset of )?scsi (?P<device>\d+:\d+:\d+:\d+):{_RESET_FAILED}",
+            "hba_error",
         ),
         (rf"\w+ {_PCI}: (?:scsi )?(?P<device>\d+:\d+:\d+:\d+)?:? ?.*lockup", "hba_dead"),
         (rf"\w+ {_PCI}: .*controller (?:is )?offline", "hba_dead"),
@@ -619,7 +625,8 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
     if lead is None or kernel_drivers.is_quiet(text):
         return HARMLESS
     said = kernel_drivers.read(lead[0], text)
-    return said[0] if said and said[0] in _STRONGER else "hba_error"
+    is_of_unit = _UNIT_RESET_FAILED.search(text)  # the adapter serves the others
+    return said[0] if said and said[0] in _STRONGER and not is_of_unit else "hba_error"
 
 
 def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields:

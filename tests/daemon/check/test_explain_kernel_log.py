@@ -342,3 +342,18 @@ def test_a_log_of_drivers_that_are_not_of_storage_is_not_called_well(line: str) 
         assert "nothing was judged" in told.unparsed[0].reason
         disk = f"{head}sd 0:0:0:0: [sda] Attached SCSI disk\n"
         assert read(f"{head}{line}\n{disk}").status == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "smartpqi 0000:3b:00.0: reset of scsi 0:1:2:0: FAILED",
+        "hpsa 0000:03:00.0: scsi 0:1:2:0: reset logical  failed Direct-Access     HP       LOGICAL",
+    ],
+)
+def test_the_failed_reset_of_a_logical_unit_is_no_dead_adapter(line: str) -> None:
+    """smartpqi_init.c, pqi_device_reset; hpsa.c, hpsa_eh_device_reset_handler: of one device."""
+    (event,) = read(f"[66122.101010] {line}\n").events
+    assert (event.kind, event.device) == ("hba_error", "0:1:2:0")
+    (dead,) = read("[1.0] smartpqi 0000:3b:00.0: controller is offline: status code 7\n").events
+    assert dead.kind == "hba_dead"
