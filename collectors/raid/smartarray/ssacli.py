@@ -132,7 +132,12 @@ _CHASSIS = lazy_pattern(
     r"(?P<model>(?:MSA|RA)[\w-]{1,12}(?: [\w-]{1,12}){0,3}) in (?P<place>\S.{0,60}?)\s*", re.ASCII
 )
 _SERIAL = lazy_pattern(r"\(sn: ([^\s()]{1,40})\s*\)", re.ASCII)
-_GROUP = lazy_pattern(r"array(:?) ([A-Z]{1,2})(?: \((.{0,120})\))?", re.ASCII | re.IGNORECASE)
+_GROUP = lazy_pattern(
+    r"array(:?) ([A-Z]{1,2})(?: - One of the drives .{1,80}\.)?(?: \((.{0,120})\))?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Of a failed disk, also of a spare: 'Array A - One of the drives on this array have failed or has
+been removed. (Failed)'."""
 _VOLUME = lazy_pattern(r"logicaldrive (\d{1,4})(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII)
 _VOLUME_BLOCK = lazy_pattern(r"logical drive: (\d{1,4})", re.ASCII | re.IGNORECASE)
 _DISK = lazy_pattern(

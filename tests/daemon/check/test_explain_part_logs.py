@@ -357,3 +357,19 @@ def test_cache_policies_that_grep_left_of_a_megaraid_volume(now: str, alerts: li
     twice = read(f"# MegaCli -LDInfo -LALL -aALL | grep -i 'policy\\|^State'\n{rows}{rows}")
     volumes = [each.name for each in twice.objects if each.type == "array"]
     assert volumes == ["virtual drive 0", "virtual drive 1"]
+
+
+def test_the_head_of_an_array_with_a_failed_spare_is_read() -> None:
+    """ssacli's sentence in it is no unknown line, and the disks below keep their array."""
+    told = read(
+        "Smart Array P420i in Slot 0 (Embedded)    (sn: 001438024CD7AE0)\n\n"
+        "   Array A - One of the drives on this array have failed or has been removed. (Failed)\n\n"
+        "      logicaldrive 1 (1.1 TB, RAID 5, OK)\n\n"
+        "      physicaldrive 2I:1:8 (port 2I:box 1:bay 8, SAS, 300 GB, Failed, spare)\n"
+    )
+    assert told.unparsed == ()
+    (disk,) = (each for each in told.objects if each.type == "disk")
+    assert (disk.details["array"], disk.details["usage"], disk.state) == (
+        ("array A", "spare", "failed")
+    )
+    assert "ControllerArrayFailed" not in [each.alert for each in told.alerts]
