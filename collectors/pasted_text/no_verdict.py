@@ -47,6 +47,11 @@ _SCSI_FILES = (
     "is not read: a state other than 'running' is a fault ('offline': all I/O to it fails); paste:"
     " journalctl -k; smartctl -x /dev/DISK"
 )
+_DEPTHS = (
+    "is not read: a queue depth is a setting, and whether one disk can starve the others depends on"
+    " 'can_queue' of the adapter and on the kernel: before 5.0 (without blk-mq) set less for each"
+    " disk than can_queue divided by the disks; that host: iowarden check; faults: journalctl -k"
+)
 _FS_FILES = (
     "is not read: a count above 0 is a fault; paste: dumpe2fs -h /dev/DISK, or: btrfs device stats"
     " MOUNTPOINT"
@@ -181,6 +186,16 @@ _PROGRAMS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("/sys/block/*/md", rf"{_FILES}{_BLOCK}.{{0,40}}/md(?:/|[ \t;]|$)", _MD_FILES),
         ("/sys/class/enclosure", rf"{_FILES}class/enclosure\b", _BAY_FILES),
         ("/sys/class/enclosure", r"Slot ?\d{1,3}/(?:status|fault|active|locate):", _BAY_FILES),
+        (
+            "/sys/block/*/device/queue_depth",
+            rf"{_FILES}{_BLOCK}[^/\n]{{1,40}}/device/queue_depth\b",
+            _DEPTHS,
+        ),
+        (
+            "/sys/class/scsi_host",
+            rf"{_FILES}class/scsi_host/.{{0,80}}\b(?:can_queue|cmd_per_lun)\b",
+            _DEPTHS,
+        ),
         ("/sys/block/*/device", rf"{_FILES}{_BLOCK}[^/\n]{{1,40}}/device/", _SCSI_FILES),
         ("/sys/block", rf"{_FILES}{_BLOCK}", _BLOCK_FILES),
         ("/sys/fs", rf"{_FILES}fs/(?:ext4|btrfs|xfs)/", _FS_FILES),

@@ -18,6 +18,8 @@ TEXTS = (
         "ipmitool sensor",
         "Ambient Temp     | 23.000     | degrees C  | ok    | na        | 3.000     | 8.000\n",
     ),
+    ("/sys/block/*/device/queue_depth", "/sys/block/sda/device/queue_depth:254\n"),
+    ("/sys/class/scsi_host", "/sys/class/scsi_host/host0/can_queue:254\n"),
     ("a metrics page", 'smartctl_device_smart_status{device="nvme0"} 1\n'),
     (
         "arcstat",
