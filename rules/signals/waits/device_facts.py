@@ -212,9 +212,7 @@ def _is_one_suspended(
         return False
     assert view.derived is not None  # noqa: S101 - the caller returned
     disks = view.derived.topology.leaves
-    return not any(
-        one.blocks[name].in_flight for one in _lately(moved) for name in disks if name in one.blocks
-    )
+    return not any(is_used(one, disks) for one in _lately(moved))
 
 
 def _is_pool_syncing(name: str, view: View) -> bool:
@@ -388,12 +386,13 @@ def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[s
 def is_any_used(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
     """Whether one of these disks has had requests in flight since a wait began."""
     return before is not None and any(
-        one.blocks[name].in_flight
-        for one in moved
-        if one.at_seconds >= before.at_seconds
-        for name in disks
-        if name in one.blocks
+        is_used(one, disks) for one in moved if one.at_seconds >= before.at_seconds
     )
+
+
+def is_used(moment: Moved, disks: Collection[str]) -> bool:
+    """Whether one of these disks had requests in flight at a moment."""
+    return any(moment.blocks[name].in_flight for name in disks if name in moment.blocks)
 
 
 def is_untouched(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:

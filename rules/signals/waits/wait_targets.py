@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import View
     from iowarden.rules.signals.waits.group import HarmState
+    from iowarden.rules.signals.waits.load import Moved
     from iowarden.rules.signals.waits.waits import Wait
 
 HOST = ""
@@ -106,7 +107,7 @@ def waits_by_device(
             for wait in waits_alike:
                 where = (
                     name
-                    or _suspended_device(wait, view, topology)
+                    or _suspended_device(wait, state.moved, view, topology)
                     or _only_of_type(wait.task, view, topology)
                 )
                 by_device.setdefault(where, []).append(wait)
@@ -193,15 +194,21 @@ def _swap_device(by_device: Iterable[str], view: View, topology: Topology) -> st
     return found[0] if len(found) == 1 else HOST
 
 
-def _suspended_device(wait: Wait, view: View, topology: Topology) -> str:
+def _suspended_device(wait: Wait, moved: tuple[Moved, ...], view: View, topology: Topology) -> str:
     """Return the one device of device-mapper that was suspended when a wait began, else HOST.
 
-    Nothing reaches the disks then, and no other device is known that it could be for. Several of
-    one stack are one: the origin of a snapshot and what is below it, the volumes above a pvmove.
-    Who waits for a page waits for memory.
+    Nothing is in flight on any disk then, and no other device is known that it could be for: a
+    disk that has requests may be what it waits for, also the one below, of which another volume is
+    in use. Several of one stack are one: the origin of a snapshot and what is below it, the volumes
+    above a pvmove. Who waits for a page waits for memory.
     """
     since = suspended.since_seconds(suspended.GROUP.state(view.states))
     if not since or is_fault(wait.task):
+        return HOST
+    # What was in flight before was completed by the suspend.
+    both = max(wait.not_before_seconds, min(since.values()))
+    during = (one for one in moved if one.at_seconds >= both)
+    if any(device_facts.is_used(one, topology.leaves) for one in during):
         return HOST
     below = {name: members(topology, name) | {name} for name in sorted(since)}
     above_all = [name for name in below if below[name] >= since.keys()]

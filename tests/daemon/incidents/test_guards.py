@@ -611,6 +611,32 @@ def test_who_may_wait_for_a_disk_does_not_wait_for_a_suspended_volume(in_flight:
     assert (causes[""] == "suspended") is (not in_flight)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "busy", "works", "cause"),
+    [
+        ("no disk has a request", "", False, {"dm-0": "suspended"}),
+        ("another disk does not answer", "sdb", False, {"": "unknown"}),
+        ("another disk is busy", "sdb", True, {"": "unknown"}),
+        ("another volume of the disk is busy", "sda", True, {"": "unknown"}),
+    ],
+)
+def test_who_opens_a_file_waits_for_no_suspended_volume_while_a_disk_has_requests(
+    sentence: str, busy: str, cause: dict[str, str], *, works: bool
+) -> None:
+    """One is locked since long ago; neither a descriptor nor a stack shows where the file is."""
+    host = with_suspended({"dm-0": ("sda",)})
+    host.add_disk("sdb")
+    host.pass_seconds(200, [], sdb=8_000_000)
+    if busy:
+        host.disks[busy].in_flight = 6
+    waiting = [task(n, **OPENS, wait_channel="io_schedule") for n in range(2)]
+    host.pass_seconds(25, waiting, **({busy: 4_000_000} if works else {}))
+    causes = host.machine.host.engine.signals.harm().causes  # type: ignore[union-attr]
+    assert causes == cause, sentence
+    summary = host.summary("DeviceSuspended")
+    assert ("2 tasks wait for I/O" in summary) is (not busy)
+
+
 def test_who_makes_a_file_system_on_another_volume_of_the_disk_is_named() -> None:
     """mkfs.ext4 discards dm-1 for half a minute; who works on dm-0 waits behind it."""
     host = Blocked()
