@@ -38,8 +38,19 @@ _IN_RULES = re.compile(
     r"|(?:transport|removable|fabric)\\?\s*[=!]~?"
     r"|\b(?:mmcblk|xvd|vd\[|sr\[|virtio)\w*"
 )
-"""A metric of such a fact, a label of one, or the names of such devices. Laptop mode is what two
-rules about old data mean, and no guard there."""
+"""A metric of such a fact, a label of one, or the names of such devices."""
+_OLD_DATA, _LAPTOP_MODE = "dirty_expire", "iowarden_vm_laptop_mode"
+"""Laptop mode is what the rules of this condition mean, and no guard there."""
+_IN_QUERIES = re.compile(
+    r"\w*(?:removable|virtual|discard|trim|usb)\w*|\bmodel\b"
+    r"|\bdevice\s*[=!]~\s*(?!%)\S+"
+    r"|iowarden_\w*(?:laptop|uptime|spin|spun|asleep|leaked|lowered|writer_only|paused|own_scan"
+    r"|not_storage|booting|frozen)\w*"
+)
+"""The same in an expression or query: by whatever label, and by a metric of a guard's own fact."""
+_LABELS = re.compile(r"\b(?:on|ignoring|by|without|group_left|group_right)\s*\([^)]*\)")
+"""What is compared or summed, and not tested."""
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`')
 EVENTS = Path(rules.__path__[0]) / "events/events.yaml"
 _DETERMINES = {
     "signals/device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
@@ -76,11 +87,23 @@ def facts_of_rules(text: str) -> list[str]:
     """Return what the expressions and templates of a rule file test of the facts behind guards."""
     groups = yaml.safe_load(text)["groups"]
     rules_of = [rule for group in groups for rule in group["rules"]]
-    texts = [rule["expr"] for rule in rules_of]
+    texts = [
+        rule["expr"].replace(_LAPTOP_MODE, "")
+        if rule.get("labels", {}).get("condition") == _OLD_DATA
+        else rule["expr"]
+        for rule in rules_of
+    ]
+    queries = list(texts)
     for each in rules_of:
         for annotation in each.get("annotations", {}).values():
-            texts += _TEMPLATE.findall(str(annotation))
-    return [word for each in texts for word in _IN_RULES.findall(_GUARD.sub("", each))]
+            templates = _TEMPLATE.findall(str(annotation))
+            texts += templates
+            literals = [word for one in templates for word in _LITERAL.findall(one)]
+            queries += [one.replace('\\"', '"') for one in literals if "iowarden_" in one]
+    found = [word for each in texts for word in _IN_RULES.findall(_GUARD.sub("", each))]
+    for query in queries:
+        found += _IN_QUERIES.findall(_LABELS.sub("", _GUARD.sub("", query)))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -126,6 +149,19 @@ def test_no_rule_file_tests_a_guard_by_itself(path: Path) -> None:
         "rate(iowarden_device_discards_completed_total[5m]) > 0",
         'iowarden_device_hang_seconds{device!~"mmcblk.*"} > 10',
         'iowarden_device_hang_seconds{device!~"vd[a-z]"} > 10',
+        'iowarden_device_hang_seconds{device!~"vd.*"} > 10',
+        'iowarden_device_hang_seconds{device!~"sr.*"} > 10',
+        'iowarden_device_hang_seconds{device!~"nbd.*|rbd.*"} > 10',
+        'iowarden_device_hang_seconds unless on (device) iowarden_device_info{model=~"QEMU.*"}',
+        'iowarden_device_info{bus="usb"}',
+        'iowarden_device_info{type="virtual disk"}',
+        'iowarden_device_io_seconds_total{operation="discard"} > 0',
+        'iowarden_device_io_seconds_total{operation=~"trim"} > 0',
+        "iowarden_device_hang_seconds unless on (instance) iowarden_vm_laptop_mode > 0",
+        "iowarden_device_hang_seconds and on (instance) iowarden_uptime_seconds > 120",
+        "iowarden_device_spun_down == 0",
+        "iowarden_device_in_flight_leaked == 0",
+        'iowarden_guard_active{guard="virtual"} or iowarden_device_fua_total{op=~"trim"}',
     ],
 )
 @pytest.mark.parametrize("place", ["expr", "summary"])
