@@ -332,23 +332,47 @@ def comparisons(text: str) -> list[str]:
 
     A comparison with a state (==, !=) is none.
     """
-    found = _comparisons(parse(text))
-    return list(dict.fromkeys(limit for limit, is_exception in found if not is_exception))
+    return list(dict.fromkeys(_comparisons(parse(text))))
 
 
 def exceptions(text: str) -> list[str]:
-    """Return the limits by which an expression does not hold: those behind 'unless'."""
-    return list(
-        dict.fromkeys(limit for limit, is_exception in _comparisons(parse(text)) if is_exception)
-    )
+    """Return the limits by which an expression does not hold: those behind 'unless'.
+
+    Of an exception that has one itself, with that: 'METRIC >= 80 % unless OTHER < 30 d'.
+    """
+    return list(dict.fromkeys(_exceptions(parse(text))))
 
 
-def _comparisons(node: Node, *, is_exception: bool = False) -> Iterator[tuple[str, bool]]:
+def _comparisons(node: Node) -> Iterator[str]:
+    """Yield the comparisons of an expression but for those of what it excludes."""
     if isinstance(node, Binary) and node.operator in COMPARISONS - _STATES:
-        left, right = _with_unit(node.left, node.right), _with_unit(node.right, node.left)
-        yield f"{left} {node.operator} {right}", is_exception
+        yield _comparison(node)
     for child in children(node):
-        yield from _comparisons(child, is_exception=is_exception or _excludes(node, child))
+        if not _excludes(node, child):
+            yield from _comparisons(child)
+
+
+def _exceptions(node: Node) -> Iterator[str]:
+    for child in children(node):
+        yield from _excluded(child) if _excludes(node, child) else _exceptions(child)
+
+
+def _excluded(node: Node) -> Iterator[str]:
+    """Yield the comparisons of what an expression excludes, with their own exceptions."""
+    if isinstance(node, Binary) and node.operator == "unless":
+        excepted = " or ".join(dict.fromkeys(_excluded(node.right)))
+        for limit in _excluded(node.left):
+            yield f"{limit} unless {excepted}" if excepted else limit
+        return
+    if isinstance(node, Binary) and node.operator in COMPARISONS - _STATES:
+        yield _comparison(node)
+    for child in children(node):
+        yield from _excluded(child)
+
+
+def _comparison(node: Binary) -> str:
+    left, right = _with_unit(node.left, node.right), _with_unit(node.right, node.left)
+    return f"{left} {node.operator} {right}"
 
 
 def _excludes(node: Node, child: Node) -> bool:

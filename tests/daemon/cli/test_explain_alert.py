@@ -67,7 +67,8 @@ def test_an_alert_is_explained_with_the_thresholds_of_this_host(
     assert "du -xh" in part(text, "what to do, for the example object")
     assert "warning: fires" in part(text, "rule")
     assert "threshold: iowarden_filesystem_sustained_used_ratio > 85 %\n" in text
-    assert "not if: iowarden_filesystem_available_bytes >= 93.1 GiB\n" in text
+    free = "not if: iowarden_filesystem_available_bytes >= 93.1 GiB unless "
+    assert f"{free}iowarden_filesystem_full_in_seconds < 30 d\n" in text
     assert "changed here: threshold" in text
     assert (
         "FilesystemFull/warning: {threshold: {iowarden_filesystem_sustained_used_ratio: 0.85},"

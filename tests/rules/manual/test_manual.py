@@ -295,6 +295,13 @@ def test_a_limit_is_what_a_person_may_move() -> None:
     ]
 
 
+def test_an_exception_is_told_with_what_cancels_it() -> None:
+    """A full file system is none while 100 GB are free, unless they are gone within 30 days."""
+    text = "full > 0.8 unless (free >= 100 unless (days < 30 or growth > 9)) unless old == 1"
+    assert comparisons(text) == ["full > 0.8"]
+    assert exceptions(text) == ["free >= 100 unless days < 30 or growth > 9"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -318,7 +325,8 @@ def test_a_limit_has_the_unit_of_what_it_limits(text: str, expected: str) -> Non
 def test_what_keeps_an_alert_from_firing_is_not_its_threshold() -> None:
     """The line that changes it names the limit by which it fires, or its time."""
     full = next(e for e in OF_RULES if (e.alert, e.severity) == ("ZfsPoolFull", "warning"))
-    assert "iowarden_zfs_pool_free_bytes >= 93.1 GiB" in full.exceptions
+    (exception,) = full.exceptions
+    assert exception.startswith("iowarden_zfs_pool_free_bytes >= 93.1 GiB unless ")
     assert [each for each in full.thresholds if "free_bytes" in each] == []
     assert "free_bytes" not in full.override
     off = next(each for each in OF_RULES if each.alert == "DirtyWritebackDisabled")
