@@ -171,7 +171,7 @@ test-bare:
 # One package for all releases; built when a file that it is made of is newer.
 deb: $(DEB)
 
-$(DEB) $(BUNDLE): $(shell find CHANGELOG.md LICENSE README.md $(PACKAGES) packaging systemd -type f \
+$(DEB) $(BUNDLE): $(shell find CHANGELOG.md LICENSE README.md SECURITY.md $(PACKAGES) packaging systemd -type f \
     ! -path '*/__pycache__/*')
 
 $(DEB):
