@@ -37,7 +37,12 @@ def read_config(path: str) -> str:
     try:
         return _read(path, MAX_BYTES)
     except OSError as error:
-        hint = "read it as root" if isinstance(error, PermissionError) else "name another file"
+        place = shlex.quote(path)
+        hint = (
+            f"read it as root; for the service: chgrp iowarden {place} && chmod 0640 {place}"
+            if isinstance(error, PermissionError)
+            else "name another file"
+        )
         problem = (
             f"'{path}': expected a readable configuration file, got '{error.strerror}'; {hint}"
         )

@@ -133,8 +133,8 @@ class Dialogue:
 
     def _prompt_recipients(self) -> None:
         now = self._mail.get("to") or (DELIVERY_ADDRESS if self._is_own else "")
-        shown = " ".join(map(str, now)) if isinstance(now, list) else str(now)
-        self._note(mail_to=_answer("Recipients, separated by blanks", shown, addresses))
+        shown = ", ".join(map(str, now)) if isinstance(now, list) else str(now)
+        self._note(mail_to=_answer("Recipients, separated by commas", shown, addresses))
 
     def _prompt_encryption(self) -> None:
         configured = self._mail.get("tls")
