@@ -211,7 +211,7 @@ block device function inode line:
     iowarden_ext4_last_error
 by disk:
     iowarden_disk_last_full_read_timestamp_seconds
-cause device [disk]:
+cause device [disk] [unit]:
     iowarden_freeze_cause
 device guard reason:
     iowarden_guard_active

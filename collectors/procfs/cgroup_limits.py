@@ -116,7 +116,7 @@ def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
     return tuple(limits)
 
 
-def has_unread_write_limits(root: Machine, groups: Iterable[str]) -> bool:
+def has_unreadable_write_limits(root: Machine, groups: Iterable[str]) -> bool:
     """Return whether a limit of writes may hold for a task, in a file that cannot be read.
 
     Its group is not known, is outside of this control group namespace or is gone, or its file may
@@ -126,7 +126,7 @@ def has_unread_write_limits(root: Machine, groups: Iterable[str]) -> bool:
     if len(list(_hierarchies(lines))) < max(len(lines), 1):
         return True
     return any(
-        _is_unread(root, group, names)
+        _is_unreadable(root, group, names)
         for controllers, parts in _hierarchies(lines)
         for group, names in _with_write_limits(root, controllers, parts)
     )
@@ -144,7 +144,7 @@ def _with_write_limits(
         yield "/".join((f"{_V1_ROOT}/{','.join(controllers)}", *parts)), rates
 
 
-def _is_unread(root: Machine, group: str, names: tuple[str, ...]) -> bool:
+def _is_unreadable(root: Machine, group: str, names: tuple[str, ...]) -> bool:
     present = root.try_names(group)
     if present is None:
         return True

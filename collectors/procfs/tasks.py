@@ -98,7 +98,7 @@ class BlockedTask:
     """Lines of its '/proc/PID/cgroup' with hierarchies that may limit its I/O."""
     limits: tuple[GroupLimit, ...] = ()
     """Of its control groups, if it has waited long enough for them to be read."""
-    has_unread_limits: bool = False
+    has_unreadable_limits: bool = False
     """Whether a limit of writes may hold for it as well, in a file that could not be read."""
     unanswered: bool = False
     """Only its status could be read in time: it executes a program (kernel, exec_update_lock)."""

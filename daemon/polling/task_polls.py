@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import cgroup_use, loadavg, process_io, tasks
 from iowarden.collectors.procfs.cgroup_limits import (
-    has_unread_write_limits,
+    has_unreadable_write_limits,
     read_full_pressure,
     read_latency_targets,
     read_limits,
@@ -120,7 +120,7 @@ class _Limits(NamedTuple):
     seen_seconds: float
     read_seconds: float = float("-inf")
     limits: tuple[GroupLimit, ...] = ()
-    has_unread: bool = False
+    has_unreadable: bool = False
 
 
 @dataclass(slots=True)
@@ -291,10 +291,10 @@ class TaskPolls:
                 of_groups[groups] = tuple(
                     self._reached(machine, each, uses, now) for each in known.limits
                 )
-            limits, has_unread = of_groups[groups], self._limits[groups].has_unread
+            limits, has_unreadable = of_groups[groups], self._limits[groups].has_unreadable
             if is_delayed_for_latency(task):
                 limits += read_latency_targets(machine, groups)
-            limited.append(replace(task, limits=limits, has_unread_limits=has_unread))
+            limited.append(replace(task, limits=limits, has_unreadable_limits=has_unreadable))
         self._uses = uses
         return replace(polled, tasks=tuple(limited))
 
@@ -307,8 +307,8 @@ class TaskPolls:
         if known is None and self._blocked_seconds < LATE_SECONDS:
             known = _Limits(now)
         elif known is None or now - known.read_seconds > LIMITS_SECONDS:
-            is_unread = has_unread_write_limits(machine, groups)
-            known = _Limits(now, now, read_limits(machine, groups), is_unread)
+            is_unreadable = has_unreadable_write_limits(machine, groups)
+            known = _Limits(now, now, read_limits(machine, groups), is_unreadable)
         known = known._replace(seen_seconds=now)
         self._limits[groups] = known
         return known

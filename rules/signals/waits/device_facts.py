@@ -22,17 +22,23 @@ from iowarden.rules.signals.device import device, multipath, slow, slow_windows,
 from iowarden.rules.signals.guards import HOST, NO_GUARD, Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
-from iowarden.rules.signals.waits.freeze_cause import SYNC_SECONDS, DeviceFacts, FreezeCause
+from iowarden.rules.signals.waits.freeze_cause import (
+    SYNC_SECONDS,
+    DeviceFacts,
+    FreezeCause,
+    reached_write_limits,
+)
 from iowarden.rules.signals.waits.freezes import NO_PERMIT, Permit
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.signals.device.slow_windows import Window
     from iowarden.rules.signals.signal import View
     from iowarden.rules.signals.waits.load import Moved
+    from iowarden.rules.signals.waits.waits import Wait
 
 SUSPENDED_SECONDS = 10.0
 """A device may be suspended for so long before that is read: two polls."""
@@ -102,9 +108,10 @@ def stack_of(name: str, topology: Topology) -> frozenset[str]:
 
 
 def device_facts(
-    name: str, stack: frozenset[str], began_seconds: float, moved: tuple[Moved, ...], view: View
+    name: str, stack: frozenset[str], waits: Sequence[Wait], moved: tuple[Moved, ...], view: View
 ) -> DeviceFacts:
-    """Return the facts of a device and of its `stack`, since the oldest wait began."""
+    """Return the facts of a device and of its `stack`, since the oldest of its waits began."""
+    began_seconds = min(wait.not_before_seconds for wait in waits)
     assert view.derived is not None  # noqa: S101 - the caller returned
     topology = view.derived.topology
     is_known = name in topology.devices or len(stack) > 1
@@ -161,6 +168,7 @@ def device_facts(
         is_at_limit=is_at_limit(name, view),
         is_busy=is_busy,
         is_idle=is_known and _is_idle(before, moved, below),
+        write_limits=reached_write_limits(wait.task for wait in waits),
         is_another_used=is_any_used(before, moved, frozenset(topology.leaves) - below),
         is_untouched=is_known and is_untouched(before, moved, below),
         is_pool_syncing=_is_pool_syncing(name, view),

@@ -238,6 +238,9 @@ class DeviceFacts:
     is_idle: bool = False
     """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
     wait for did not reach it."""
+    write_limits: tuple[GroupLimit, ...] = ()
+    """Limits of writes that groups are at of which a task waits for it: a commit waits for their
+    data as well. Source: kernel, fs/jbd2/commit.c (jbd2_journal_finish_inode_data_buffers)."""
     is_another_used: bool = False
     """Whether a disk that is not below it has had requests in flight since the wait began."""
     is_untouched: bool = False
@@ -343,7 +346,7 @@ def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
         _any_in(tasks, _LATENCY)
         or (not facts.is_busy and _any_in(tasks, _SHARE))
         or any(limit.device for limit in limits_of(tasks, facts))
-        or (_stays_queued(tasks, facts) and any(task.has_unread_limits for task in tasks))
+        or (_stays_queued(tasks, facts) and any(task.has_unreadable_limits for task in tasks))
     )
 
 
@@ -369,7 +372,21 @@ def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLi
     if not limits and _stays_queued(tasks, facts):
         # In the first seconds a group may have passed nothing on: a request may take as long.
         limits = [limit for task in tasks for limit in task.limits if _is_of_writes(limit, facts)]
+    if not limits and not facts.is_busy and _any_in(tasks, _JOURNAL):
+        limits = [limit for limit in facts.write_limits if limit.device in facts.rates]
     return tuple(dict.fromkeys(limits))[:MAX_LIMITS]
+
+
+def reached_write_limits(tasks: Iterable[BlockedTask]) -> tuple[GroupLimit, ...]:
+    """Return the limits of writes that the groups of these tasks are at, each once."""
+    return tuple(
+        dict.fromkeys(
+            limit
+            for task in tasks
+            for limit in task.limits
+            if limit.device and any(name[0] == "w" for name in limit.reached or ())
+        )
+    )
 
 
 def _is_of_writes(limit: GroupLimit, facts: DeviceFacts) -> bool:

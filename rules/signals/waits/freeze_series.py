@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.procfs.process_io import unit_of
 from iowarden.rules.signals.signal import DIGITS
 from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 from iowarden.rules.signals.waits.harm import followed
@@ -70,7 +71,7 @@ FAMILIES = (
         _CAUSE,
         "gauge",
         "1 with the cause of the freezes of this device as a label, and the disk below it that"
-        " hangs, is slow or starves.",
+        " hangs, is slow or starves, or the unit whose limit is the cause.",
     ),
     Family(
         _QUEUED,
@@ -137,7 +138,10 @@ def _cause_labels(state: HarmState, name: str) -> Labels:
     cause, disks = state.causes.get(name, FreezeCause.UNKNOWN).value, state.disks.get(name, ())
     # One disk of several is to blame; where all are, or it is the device itself, nothing is added.
     of_disk = (("disk", disks[0]),) if len(disks) == 1 and disks[0] != name else ()
-    return (("cause", cause), ("device", name), *of_disk)
+    units = {unit_of(f"0::{limit.group}") for limit in state.limits.get(name, ())} - {""}
+    is_limited = cause == FreezeCause.OWN_LIMIT and len(units) == 1
+    of_unit = (("unit", *units),) if is_limited else ()
+    return (("cause", cause), ("device", name), *of_disk, *of_unit)
 
 
 def histogram(state: HarmState) -> list[Sample]:

@@ -448,8 +448,7 @@ def _harms(
     harms: dict[str, Harm] = {}
     all_facts: dict[str, DeviceFacts] = {}
     for name, of_device in waits.items():
-        began = min(wait.not_before_seconds for wait in of_device)
-        facts = device_facts.device_facts(name, below[name], began, state.moved, view)
+        facts = device_facts.device_facts(name, below[name], of_device, state.moved, view)
         on_device = _harm(name, waits, disks_of, state, facts, view)
         of_others = _discarding_on_others(name, waits, disks_of)
         blamed = on_device.discarding + of_others if facts.discarding else ()

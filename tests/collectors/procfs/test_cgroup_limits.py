@@ -7,7 +7,7 @@ from support.memory import Memory
 
 from iowarden.collectors.procfs.cgroup_limits import (
     GroupLimit,
-    has_unread_write_limits,
+    has_unreadable_write_limits,
     read_full_pressure,
     read_limits,
     relevant_groups,
@@ -177,10 +177,10 @@ def test_a_limit_that_cannot_be_read_may_hold(
 ) -> None:
     """Where the directory can be listed and has no such file, there is no limit."""
     machine = with_files(V2_FILES)
-    assert has_unread_write_limits(machine, groups) is expected, sentence
+    assert has_unreadable_write_limits(machine, groups) is expected, sentence
 
 
 def test_a_file_of_limits_that_may_not_be_read_may_hold_one() -> None:
     """The directory lists it, and reading it fails."""
     machine = with_files({**V2_FILES, f"{CGROUP}/b.slice/io.max/x": ""})
-    assert has_unread_write_limits(machine, ("0::/b.slice/x",))
+    assert has_unreadable_write_limits(machine, ("0::/b.slice/x",))

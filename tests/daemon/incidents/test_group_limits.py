@@ -197,6 +197,28 @@ def test_data_that_are_queued_for_another_disk_are_held_back_by_no_limit(in_flig
     assert host.cause() == ("journal" if in_flight else "own limit")
 
 
+@pytest.mark.parametrize("permitted", [MIB, 200 * MIB], ids=["at it", "far below it"])
+def test_who_waits_for_a_commit_behind_a_limited_unit_is_told_whose_limit(permitted: int) -> None:
+    """The journal waits for the data of a backup; the database itself has no limit."""
+    backup = f"{SLICE}/backup.service"
+    use = GroupIo(write_bytes_per_second=MIB, largest=MIB)
+    host = limited(f"{backup}/io.max", f"8:0 wbps={permitted}\n", use)
+    host.machine.memory.write({f"{SERVICE}/io.max": "", f"{SLICE}/io.max": ""})
+    host.pass_seconds(60, [], sda=MIB)
+    waiting = reports(stack=JOURNAL_STACK, wait_channel=JOURNAL_STACK[0])
+    group = ("0::/system.slice/backup.service",)
+    changes: dict[str, object] = {"pid": 400, "start_ticks": 1_000, "write_bytes": 90 * MIB}
+    for second in range(30):
+        host.writers[400] = "restic", (60 + second) * MIB
+        host.queued = 200_000_000
+        written(host, MIB, busy_milliseconds=10)
+        host.pass_second([*waiting, task(8, "restic", groups=group, **changes)])
+    is_at_limit = permitted == MIB
+    assert host.cause() == ("own limit" if is_at_limit else "journal")
+    assert ("a limit of backup.service" in host.summary("Freeze")) is is_at_limit
+    assert [limit.file for limit in host.limits()] == [f"{backup}/io.max"] * is_at_limit
+
+
 def test_a_limit_is_named_before_the_first_request_of_its_group_has_been_passed_on() -> None:
     """A request of 4 MiB takes 16 s at this limit, which the mail does not wait for."""
     use = GroupIo(write_bytes_per_second=262_144, largest=4 * MIB)

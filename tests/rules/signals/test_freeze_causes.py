@@ -264,10 +264,10 @@ def test_data_of_one_unit_that_hardly_reach_an_idle_disk_are_held_back_by_its_li
     Of several units it is not known, nor while another disk works.
     """
     facts = DeviceFacts(is_idle=True, queued_bytes=2e8, write_bytes_per_second=4e6)
-    tasks = [task(*SYNC, unit=unit, has_unread_limits=True) for unit in units]
+    tasks = [task(*SYNC, unit=unit, has_unreadable_limits=True) for unit in units]
     assert freeze_cause(tasks, facts) == expected
     assert freeze_cause(tasks, replace(facts, is_another_used=True)) == "unknown"
-    read = [replace(one, has_unread_limits=False) for one in tasks]
+    read = [replace(one, has_unreadable_limits=False) for one in tasks]
     assert freeze_cause(read, facts) == "unknown"
 
 
