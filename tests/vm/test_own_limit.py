@@ -45,7 +45,7 @@ def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_va
     """The mail names the unit and its limit; not the dirty limits of the host."""
     wait_for(lambda: _mails(limited), "a mail that names the limit", MAIL_SECONDS)
     text = " ".join(_mails(limited)[0].split())
-    assert "a limit of their control group" in text, text
+    assert "a limit of report.service" in text, text
     # systemd counts an I/O bandwidth in steps of 1000. Source: systemd.resource-control(5).
     assert "limit of report.service: 'wbps=256000'" in text, text
     assert "vm.dirty_bytes" not in text, text

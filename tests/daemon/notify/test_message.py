@@ -416,7 +416,7 @@ def test_a_subject_does_not_report_the_controller_twice() -> None:
     "cause",
     [
         "sdd fills the adapter's queue",
-        "a limit of their control group",
+        "a limit of report.service",
         "a program discards the device (blkdiscard, mkfs)",
         "the server does not answer",
         "no connection to its storage",
