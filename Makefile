@@ -215,10 +215,10 @@ vm-image: env
 	@packaging/install-system-packages build vm
 	SUITE=$(SUITE) PYTHONPATH=tests $(BIN)/python -c 'from vm.harness import image; image()'
 
-# Three guests at a time: a guest mostly waits. Files whose guest ended or was late are tried once more, alone.
+# Two guests at a time: beside a third commands of a guest outlast their own limits. Files whose guest ended or was late are tried once more, alone.
 test-vm: env $(DEB)
 	@packaging/install-system-packages build vm
-	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --durations 20 tests/vm || { \
+	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --durations 20 tests/vm || { \
 	    [ $$? -eq 7 ] && SUITE=$(SUITE) xargs $(BIN)/python -m pytest <"$${IOWARDEN_VM_IMAGES:-build/vm}/again"; }
 
 # What is built stays in the cache of this machine; with it 'make test-vm' runs these tests, too.

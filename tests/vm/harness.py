@@ -57,7 +57,7 @@ GUEST_ADDRESS = "10.0.2.15"
 
 MEBIBYTE = 1024 * 1024
 BOOT_SECONDS = 480.0
-"""Twenty times the usual and more: three boot at a time, and the building machine may be busy."""
+"""Forty times the usual: the building machine may be busy."""
 
 KERNEL_OPTIONS = (
     "console=ttyS0 root=/dev/vda rw quiet loglevel=4 mitigations=off nokaslr no_timer_check"
