@@ -442,8 +442,11 @@ def test_a_line_of_storage_that_no_pattern_takes_is_shown_with_its_driver(
     ],
 )
 def test_other_lines_of_a_log_are_nothing_to_be_explained(text: str) -> None:
-    """Other drivers' errors, informational lines, and what a pattern takes as harmless."""
-    told = data(f"{text}\n[    9.000000] a line\n", "kernel")
+    """Other drivers' errors, informational lines, and what a pattern takes as harmless.
+
+    Beside a line of storage: a log without any is refused.
+    """
+    told = data(f"{text}\n[    9.000000] a line\nscsi host0: ahci\n", "kernel")
     assert (told["status"], told["unparsed"]) == (0, [])
 
 

@@ -433,7 +433,7 @@ def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
         mails = program.wait(120)
     (mail,) = mails
     named = f"storage fabric: {luns} of {luns} multipath maps"
-    assert f"[CRITICAL] db1.example.com: {named}" in mail["Subject"]
+    assert f"[CRITICAL] db1: {named}: mpatha has no" in mail["Subject"]
     said = text(mail)
     assert all(f"/db{number} (ext4)" in said for number in range(luns))
     if luns > MAX_MAPS:
@@ -456,7 +456,7 @@ def test_an_adapter_that_loses_one_path_of_each_map_is_one_warning(tmp_path: Pat
             ),
         )
         (mail,) = program.wait(200)
-    assert "[WARNING] db1.example.com: storage fabric: 6 multipath maps" in mail["Subject"]
+    assert "[WARNING] db1: storage fabric: 6 multipath maps: 1 of 2 paths" in mail["Subject"]
 
 
 @pytest.mark.parametrize("log", [True, False])
