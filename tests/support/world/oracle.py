@@ -187,7 +187,11 @@ class _Knowledge:
                 yield Miss(f"kind{when}", shown(mail))
 
     def _unnamed(self, mail: Mail) -> set[str]:
-        """Return the disks that an array is short of, if a title names only some of them."""
+        """Return the disks that an array is short of, if a title names only some of them.
+
+        Not those that went with what they are behind: a mail of its own has that for its title.
+        """
+        own = {each.number for each in self.run.injections if each.object in self._all_disks()}
         evident = [
             fact for fact in self.evident_at(mail.at - FRESH_SECONDS) if mail.at < fact.until
         ]
@@ -198,7 +202,7 @@ class _Knowledge:
                 continue
             below = set(self.machine.below(array.object))
             members = {disk for disk in self._all_disks() & away.keys() if disk in below}
-            members = {disk for disk in members if away[disk] & array.of}
+            members = {disk for disk in members if away[disk] & array.of & own}
             if mail.names < members:
                 return members
         return set()
