@@ -684,7 +684,7 @@ def test_a_refused_answer_is_prompted_for_again_and_the_others_stay(path: Path) 
         terminal.wait("correct 'mail.to', or create the mailbox")
         terminal.type("correct, save or end [correct]: ", "")
         assert not path.exists()
-        terminal.type("[a@x.example b@x.example]: ", "a@x.example")
+        terminal.type("[a@x.example, b@x.example]: ", "a@x.example")
         assert terminal.end() == 0, terminal.seen
         assert [answers.next().recipients for _ in range(2)] == [("a@x.example",)] * 2
         given_up = Terminal(path, free_port())
