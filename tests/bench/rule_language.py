@@ -77,8 +77,8 @@ def bench_crowded(seconds: int) -> None:
         machine.second(float(second % 2))
         worst = max(worst, time.process_time() - tick)
         late += ("Shipped" in machine.firing()) is not bool(second % 2)
-        ((_, _, value),) = machine.engine.hub.last("iowarden_rule_evaluation_delay_seconds")
-        delay = max(delay, value)
+        late_files = machine.engine.hub.last("iowarden_rule_evaluation_delay_seconds")
+        delay = max(delay, *(value for _, _, value in late_files))
     took = (time.process_time() - began) / seconds
     ran = sum(name.startswith("Short") for name in machine.evaluated)
     row("2,500 rules of users: shipped alerts late, of seconds", f"{late} of {seconds}", "0")
