@@ -576,12 +576,12 @@ def _waits_for(connection: Fact, disk: Fact, graph: StorageGraph) -> bool:
     A storage array that hangs still answers pings; only then the initiator gives up the connection.
     A path of a map is that map's matter.
     """
-    own = f"{ADAPTER}{disk.adapter}" == connection.subject
-    own = own or graph.carries(connection.subject, disk.subject)
+    is_of_host = f"{ADAPTER}{disk.adapter}" == connection.subject
+    is_carried = is_of_host or graph.carries(connection.subject, disk.subject)
     hangs = disk.what.fault is Fault.HANGS and disk.layer is Layer.DISK
     later = connection.began - disk.began
     is_near = -RECONNECTED_SECONDS <= later < TIMED_OUT_SECONDS
-    is_lun = own and disk.subject not in graph.maps
+    is_lun = is_carried and disk.subject not in graph.maps
     return connection.is_connection and hangs and is_near and is_lun
 
 

@@ -233,12 +233,12 @@ def distinct_sentences(texts: Iterable[str]) -> tuple[str, ...]:
         for each in every
         if any(other.startswith(f"{each.rstrip('.')}{mark}") for other in every for mark in ":,;")
     }
-    left, told = [], set(longer)
+    shortened, printed = [], set(longer)
     for sentences in split:
-        fresh = distinct(each for each in sentences if each not in told)
-        told.update(fresh)
-        left.append(" ".join(fresh))
-    return distinct(left)
+        fresh = distinct(each for each in sentences if each not in printed)
+        printed.update(fresh)
+        shortened.append(" ".join(fresh))
+    return distinct(shortened)
 
 
 def distinct(values: Iterable[_T]) -> tuple[_T, ...]:

@@ -208,9 +208,8 @@ def is_named(member: IncidentMember) -> bool:
 def object_of(mail: Mail) -> str:
     """Return what a mail is about: 'sda and sdb (members of md0: ...)', else the incident's object.
 
-    In parentheses stands which disks these are, with model and serial number.
-    A disk that left more than 300 s ago counts as a
-    member if nothing else is known to have been on it.
+    In parentheses stands which disks these are, with model and serial number. A disk that left more
+    than 300 s ago counts as a member if nothing else is known to have been on it.
     """
     incident, sources = mail.incident, mail.sources
     active = [m for m in mail.written if m.cleared_seconds is None]
